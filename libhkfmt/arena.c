@@ -1,0 +1,47 @@
+/* An arena: many small allocations that live and die together. */
+#include <stdlib.h>
+
+#include "libhkfmt/internal.h"
+#include "libhkfmt/le.h"
+
+struct hk_arena_block {
+    struct hk_arena_block *next;
+    size_t used, size;
+    max_align_t data[];
+};
+
+enum { BLOCK_SIZE = 64 * 1024 };
+
+static bool grow(struct hk_arena *a, size_t size)
+{
+    size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
+    if (room > SIZE_MAX - sizeof(struct hk_arena_block))
+        return false;
+    struct hk_arena_block *b = malloc(sizeof *b + room);
+    if (b == NULL)
+        return false;
+    *b = (struct hk_arena_block){.next = a->head, .size = room};
+    a->head = b;
+    return true;
+}
+
+void *hk_arena_alloc(struct hk_arena *a, size_t size)
+{
+    if (size > SIZE_MAX - 7)
+        return NULL;
+    size = (size + 7) & ~(size_t)7;
+    if ((a->head == NULL || a->head->size - a->head->used < size) && !grow(a, size))
+        return NULL;
+    unsigned char *p = (unsigned char *)a->head->data + a->head->used;
+    a->head->used += size;
+    return p;
+}
+
+void hk_arena_free(struct hk_arena *a)
+{
+    while (a->head != NULL) {
+        struct hk_arena_block *b = a->head;
+        a->head = b->next;
+        free(b);
+    }
+}

@@ -1,0 +1,152 @@
+/* Errors and faults: one line of text, safe for a terminal, with a code and an offset. */
+#include <stdio.h>
+#include <string.h>
+
+#include "libhkfmt/internal.h"
+
+const char *hk_status_name(enum hk_status s)
+{
+    static const char *const names[] = {
+        [HK_OK] = "ok",
+        [HK_E_IO] = "io",
+        [HK_E_NOMEM] = "memory",
+        [HK_E_FORMAT] = "format",
+        [HK_E_RANGE] = "range",
+        [HK_E_CHECKSUM] = "checksum",
+        [HK_E_UNSUPPORTED] = "unsupported",
+        [HK_E_USE] = "use",
+        [HK_E_MISSING] = "missing",
+    };
+    return (size_t)s < sizeof names / sizeof *names ? names[s] : "unknown";
+}
+
+bool hk_bytes_are(struct hk_bytes b, const char *s)
+{
+    return strlen(s) == b.n && memcmp(b.p, s, b.n) == 0;
+}
+
+/* Control characters, and bytes that are not part of a well-formed UTF-8 sequence, as \xNN: names
+ * come from files and end up on terminals. */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80             ? 1
+               : (s[0] & 0xe0) == 0xc0 ? 2
+               : (s[0] & 0xf0) == 0xe0 ? 3
+               : (s[0] & 0xf8) == 0xf0 ? 4
+                                       : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+static bool harmless(const unsigned char *s, size_t n)
+{
+    if (n == 1)
+        return s[0] >= 0x20 && s[0] != 0x7f;
+    bool c1_control = n == 2 && s[0] == 0xc2 && s[1] < 0xa0;
+    return n > 1 && !c1_control;
+}
+
+void hk_vline(char *text, size_t size, const char *fmt, va_list ap)
+{
+    char raw[512];
+    int made = vsnprintf(raw, sizeof raw, fmt, ap);
+    if (made < 0)
+        raw[0] = '\0';
+    size_t at = 0;
+    for (const unsigned char *s = (const unsigned char *)raw; *s != '\0';) {
+        size_t n = utf8_length(s);
+        bool plain = harmless(s, n);
+        size_t need = plain ? n : 4;
+        if (at + need >= size)
+            break;
+        if (plain)
+            memcpy(text + at, s, n);
+        else
+            snprintf(text + at, 5, "\\x%02x", *s);
+        at += need;
+        s += plain ? n : 1;
+    }
+    text[at] = '\0';
+}
+
+static void fill(struct hk_error *err, enum hk_status status, int sys, uint64_t offset)
+{
+    err->status = status;
+    err->sys = sys;
+    err->offset = offset;
+}
+
+enum hk_status hk_fail(struct hk_error *err, enum hk_status status, uint64_t offset,
+                       const char *fmt, ...)
+{
+    if (err != NULL) {
+        va_list ap;
+        va_start(ap, fmt);
+        fill(err, status, 0, offset);
+        hk_vline(err->text, sizeof err->text, fmt, ap);
+        va_end(ap);
+    }
+    return status;
+}
+
+enum hk_status hk_fail_sys(struct hk_error *err, int sys, const char *fmt, ...)
+{
+    if (err != NULL) {
+        va_list ap;
+        va_start(ap, fmt);
+        fill(err, HK_E_IO, sys, HK_NO_OFFSET);
+        hk_vline(err->text, sizeof err->text, fmt, ap);
+        va_end(ap);
+        size_t used = strlen(err->text);
+        char reason[128];
+        const char *text = strerror_r(sys, reason, sizeof reason);
+        snprintf(err->text + used, sizeof err->text - used, "%s%s", used > 0 ? ": " : "", text);
+    }
+    return HK_E_IO;
+}
+
+enum hk_status hk_fail_nomem(struct hk_error *err)
+{
+    return hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "out of memory");
+}
+
+static const struct {
+    const char *code;
+    enum hk_severity severity;
+    enum hk_status status;
+} fault_table[] = {
+#define X(symbol, code, severity, status) [HK_FAULT_##symbol] = {code, severity, status},
+    HK_FAULTS(X)
+#undef X
+};
+
+void hk_report(const struct hk_reporter *r, enum hk_fault_id id, const struct hk_where *where,
+               const char *fmt, ...)
+{
+    if (r == NULL)
+        return;
+    struct hk_fault fault = {
+        .severity = fault_table[id].severity,
+        .status = fault_table[id].status,
+        .code = fault_table[id].code,
+        .offset = where->offset,
+        .subject = where->subject,
+        .name = where->name,
+        .index = where->index,
+    };
+    va_list ap;
+    va_start(ap, fmt);
+    hk_vline(fault.text, sizeof fault.text, fmt, ap);
+    va_end(ap);
+    r->fn(r->arg, &fault);
+}
+
+void hk_capture_fault(void *arg, const struct hk_fault *fault)
+{
+    struct hk_capture *capture = arg;
+    if (fault->status == HK_OK || capture->status != HK_OK)
+        return;
+    capture->status = hk_fail(capture->err, fault->status, fault->offset, "%s", fault->text);
+}

@@ -1,0 +1,602 @@
+/* hkfmt.h: read, check, decode and write .hk model containers, and read GGUF files as the same
+ * thing.
+ *
+ * Conventions
+ *  - A call that can fail returns enum hk_status and takes a struct hk_error last, which may be
+ * NULL. Output parameters are untouched on failure.
+ *  - Anything that points into a file (struct hk_bytes, names, strings) is borrowed until the file
+ * is closed and carries its length: it is not terminated and need not be UTF-8.
+ *  - An open file is immutable: any number of threads may read it. A writer or an output belongs to
+ * one thread.
+ *  - The library never prints, exits, aborts, reads the environment or keeps state between calls.
+ *  - All offsets and sizes are in bytes. A shape has the outermost dimension first.
+ */
+#ifndef HKFMT_H
+#define HKFMT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HKFMT_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define HK_API __attribute__((visibility("default")))
+#define HK_MUST __attribute__((warn_unused_result))
+#define HK_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define HK_API
+#define HK_MUST
+#define HK_PRINTF(f, a)
+#endif
+
+/* ---- errors
+ * ------------------------------------------------------------------------------------------------
+ */
+
+enum hk_status {
+    HK_OK,
+    HK_E_IO,          /* a system call failed: hk_error.sys holds errno */
+    HK_E_NOMEM,       /* out of memory */
+    HK_E_FORMAT,      /* the contents break a rule of the format */
+    HK_E_RANGE,       /* an offset, size, count or index is outside what it belongs to */
+    HK_E_CHECKSUM,    /* bytes do not have the digest that is recorded for them */
+    HK_E_UNSUPPORTED, /* sound, but of a kind that has no defined meaning here */
+    HK_E_USE,         /* the caller broke the contract of the call */
+    HK_E_MISSING,     /* no key, tensor or record of that name */
+};
+
+struct hk_error {
+    enum hk_status status;
+    int sys;         /* errno behind HK_E_IO, else 0 */
+    uint64_t offset; /* byte offset in the file that the message is about, HK_NO_OFFSET where there
+                        is none */
+    char text[320];  /* one line: no newline, no program or file name, control characters escaped */
+};
+
+#define HK_NO_OFFSET UINT64_MAX
+
+/* "range", "format", ...: a short name for a status, static storage. */
+HK_API const char *hk_status_name(enum hk_status s);
+
+struct hk_bytes {
+    const uint8_t *p;
+    size_t n;
+};
+
+/* Fill ERR (may be NULL) and return STATUS, so that a failure is one statement in code that builds
+ * on the library. Control characters and invalid UTF-8 in the result are escaped. */
+HK_API enum hk_status hk_fail(struct hk_error *err, enum hk_status status, uint64_t offset,
+                              const char *fmt, ...) HK_PRINTF(4, 5);
+/* HK_E_IO, with the text of errno value SYS appended. */
+HK_API enum hk_status hk_fail_sys(struct hk_error *err, int sys, const char *fmt, ...)
+    HK_PRINTF(3, 4);
+HK_API enum hk_status hk_fail_nomem(struct hk_error *err);
+/* Arguments for "%.*s": bytes, cut at 128. */
+#define HK_STR(b) ((int)((b).n > 128 ? 128 : (b).n)), (const char *)(b).p
+
+/* Compare bytes with a C string. */
+HK_API bool hk_bytes_are(struct hk_bytes b, const char *s);
+
+/* ---- codes of the format
+ * ----------------------------------------------------------------------------------- */
+
+enum hk_format { HK_FORMAT_HK, HK_FORMAT_GGUF };
+
+/* "hk", "gguf" */
+HK_API const char *hk_format_name(enum hk_format f);
+
+enum hk_flag {
+    HK_FLAG_LITTLE_ENDIAN = 1 << 0,
+    HK_FLAG_HAS_APPENDIX = 1 << 1,
+    HK_FLAG_HAS_QUANT_TABLE = 1 << 2,
+    HK_FLAG_SPARSITY_2_4 = 1 << 3,
+    HK_FLAG_TILE_ALIGNED = 1 << 4,
+    HK_FLAG_FLEXIBLE_ALIGNMENT = 1 << 5,
+    HK_FLAG_IS_SHARDED = 1 << 6,
+    HK_FLAG_RAW_WEIGHT_STORAGE = 1 << 7,
+    HK_FLAG_UNIVERSAL_PAGE_ALIGNED = 1 << 8,
+    HK_FLAG_HAS_SHA256_CHECKSUM = 1 << 9, /* the seal of later reference versions */
+};
+
+/* Name of flag bit BIT (0..31) in lower case, NULL for a bit without a meaning. */
+HK_API const char *hk_flag_name(unsigned bit);
+
+enum hk_meta_type {
+    HK_META_STRING = 1,
+    HK_META_INT64 = 2,
+    HK_META_FLOAT64 = 3,
+    HK_META_BOOL = 4,
+    HK_META_JSON = 5,
+    HK_META_BYTES = 6,
+};
+
+/* "string", "int64", ...; NULL for an unknown code. */
+HK_API const char *hk_meta_type_name(unsigned type);
+
+/* Storage types: the format's u8 codes, and above 0xff the types that only GGUF has (0x100 + ggml
+ * number). */
+enum hk_type {
+    HK_TYPE_F32 = 0x00,
+    HK_TYPE_F16 = 0x01,
+    HK_TYPE_BF16 = 0x02,
+    HK_TYPE_FP8_E4M3 = 0x03,
+    HK_TYPE_FP8_E5M2 = 0x04,
+    HK_TYPE_INT8 = 0x05,
+    HK_TYPE_INT32 = 0x06,
+    HK_TYPE_INT64 = 0x07,
+    HK_TYPE_UINT8 = 0x08,
+    HK_TYPE_BOOL = 0x09,
+    HK_TYPE_INT16 = 0x0a,
+    HK_TYPE_UINT16 = 0x0b,
+    HK_TYPE_UINT32 = 0x0c,
+    HK_TYPE_UINT64 = 0x0d,
+    HK_TYPE_F64 = 0x0e,
+    HK_TYPE_DQ4 = 0x10,
+    HK_TYPE_DQ8 = 0x11,
+    HK_TYPE_DQ6 = 0x12,
+    HK_TYPE_DQ12 = 0x13,
+    HK_TYPE_DQT = 0x14,
+    HK_TYPE_Q4_0 = 0x15,
+    HK_TYPE_Q8_0 = 0x16,
+    HK_TYPE_Q4_1 = 0x17,
+    HK_TYPE_Q5_0 = 0x18,
+    HK_TYPE_Q5_1 = 0x19,
+    HK_TYPE_Q8_1 = 0x1a,
+    HK_TYPE_SPARSE_F16 = 0x20,
+    HK_TYPE_SPARSE_DQ8 = 0x21,
+    HK_TYPE_SPARSE_2_4 = 0x22,
+    HK_TYPE_SPARSE_DQ4_2_4 = 0x23,
+    HK_TYPE_NULL_REF = 0x30,
+    HK_TYPE_SHARED_REF = 0x31,
+    HK_TYPE_LORA_REF = 0x32,
+    HK_TYPE_Q2_K = 0x40,
+    HK_TYPE_Q3_K = 0x41,
+    HK_TYPE_Q4_K = 0x42,
+    HK_TYPE_Q5_K = 0x43,
+    HK_TYPE_Q6_K = 0x44,
+    HK_TYPE_Q8_K = 0x45,
+    HK_TYPE_IQ1_S = 0x50,
+    HK_TYPE_IQ1_M = 0x51,
+    HK_TYPE_IQ2_XXS = 0x52,
+    HK_TYPE_IQ2_XS = 0x53,
+    HK_TYPE_IQ3_XXS = 0x54,
+    HK_TYPE_IQ4_NL = 0x55,
+    HK_TYPE_IQ4_XS = 0x56,
+    HK_TYPE_IQ2_S = 0x57,
+    HK_TYPE_IQ3_S = 0x58,
+    HK_TYPE_TQ1_0 = 0x60,
+    HK_TYPE_TQ2_0 = 0x61,
+    HK_TYPE_MXFP4 = 0x62,
+    HK_TYPE_NVFP4 = 0x63,
+    HK_TYPE_Q1_0 = 0x100 + 41,
+    HK_TYPE_Q2_0 = 0x100 + 42,
+};
+
+enum hk_type_class {
+    HK_CLASS_DENSE, /* one element after the other: block_elems is 1 */
+    HK_CLASS_BLOCK, /* ggml blocks along the last dimension */
+    HK_CLASS_DUAL,  /* codes, scales and perhaps a residual in sections of their own (dq4, dq8, dqt)
+                     */
+    HK_CLASS_SPARSE, /* sparse_f16, sparse_2_4 */
+    HK_CLASS_REF,    /* null_ref, shared_ref */
+    HK_CLASS_OPAQUE, /* a code without a defined layout: dq6, dq12, sparse_dq8, sparse_dq4_2_4,
+                        lora_ref */
+};
+
+struct hk_type_info {
+    uint16_t type; /* enum hk_type */
+    uint8_t class; /* enum hk_type_class */
+    int8_t gguf;   /* ggml type number, -1 where GGUF has no such type */
+    const char *name;
+    uint16_t block_elems; /* elements in a block; 0 unless dense or block */
+    uint16_t block_bytes; /* bytes in a block; 0 unless dense or block */
+};
+
+/* What is known of storage type TYPE; NULL for an unknown code. Static storage. */
+HK_API const struct hk_type_info *hk_type_info(unsigned type);
+/* The same by name ("q4_k") or by ggml number; NULL if there is none. */
+HK_API const struct hk_type_info *hk_type_by_name(const char *name);
+HK_API const struct hk_type_info *hk_type_by_gguf(uint32_t ggml_type);
+
+enum hk_layout {
+    HK_LAYOUT_ROW_MAJOR = 0,
+    HK_LAYOUT_COL_MAJOR = 1,
+    HK_LAYOUT_TILE_16X16 = 2,
+    HK_LAYOUT_TILE_16X8 = 3,
+    HK_LAYOUT_TILE_32X16 = 4,
+    HK_LAYOUT_BLOCK_SPARSE_2_4 = 5,
+    HK_LAYOUT_TILE_32X32 = 6,
+    HK_LAYOUT_TILE_64X64 = 7,
+};
+HK_API const char *hk_layout_name(unsigned layout); /* NULL for an unknown code */
+
+enum hk_sparsity {
+    HK_SPARSITY_NONE = 0,
+    HK_SPARSITY_BITMASK = 1,
+    HK_SPARSITY_CSR = 2,
+    HK_SPARSITY_STRUCTURED_2_4 = 3,
+    HK_SPARSITY_PHYSICAL_PRUNED = 4,
+    HK_SPARSITY_BSR = 5,
+};
+HK_API const char *hk_sparsity_name(unsigned sparsity); /* NULL for an unknown code */
+
+enum hk_record_type {
+    HK_RECORD_LORA_ADAPTER = 1,
+    HK_RECORD_DELTA_PATCH = 2,
+    HK_RECORD_NEW_LAYER = 3,
+    HK_RECORD_CODE_EVAL = 4,
+    HK_RECORD_KV_CACHE_SINK = 5,
+    HK_RECORD_TOPOLOGY_HEAD = 6,
+};
+HK_API const char *hk_record_type_name(unsigned type); /* NULL for an unknown code */
+
+enum { HK_MAX_DIMS = 8, HK_MAX_NAME = 128, HK_MAX_ALIGNMENT = 65536, HK_SHA256_SIZE = 32 };
+
+/* ---- an open file
+ * ------------------------------------------------------------------------------------------ */
+
+struct hk_file; /* opaque; immutable once open */
+
+struct hk_header { /* of a GGUF: version, alignment, counts and offsets, the rest 0 */
+    uint16_t version_major, version_minor;
+    uint32_t flags;
+    uint32_t
+        alignment; /* as stored; 65536 where hk.alignment says so. Informative: any value, also 0 */
+    uint16_t split_index, split_count;
+    uint64_t tensor_count, metadata_kv_count;
+    uint64_t metadata_offset, metadata_size;
+    uint64_t tensor_toc_offset, tensor_toc_size;
+    uint64_t tensor_data_offset;
+    uint64_t appendix_offset; /* 0 if none */
+    uint64_t checksum;
+};
+
+/* A metadata pair. A GGUF's values are presented as hk-convert would write them (format-wise: value
+ * types of .hk, arrays as blobs or json), so a reader sees one kind of file. */
+struct hk_kv {
+    struct hk_bytes key;
+    struct hk_bytes value;
+    const char
+        *gguf_type;  /* "u32", "array<string>", ... the value's type in the GGUF; NULL in a .hk */
+    uint64_t offset; /* of the value in the file */
+    uint8_t type;    /* enum hk_meta_type */
+};
+
+struct hk_tensor {
+    struct hk_bytes name;
+    uint16_t type;     /* enum hk_type */
+    uint8_t layout;    /* enum hk_layout */
+    uint8_t sparsity;  /* enum hk_sparsity */
+    uint8_t ndim;      /* 0..HK_MAX_DIMS; 0 is one element */
+    uint64_t shape[8]; /* outermost first; entries past ndim are 0 */
+    uint64_t data_offset, data_size;
+    uint64_t residual_offset, residual_size; /* 0, 0 if none */
+    uint64_t scale_offset, scale_size;       /* 0, 0 if none */
+    uint16_t block_size;     /* elements per scale of dq4, dq8, dqt; meaningless elsewhere */
+    uint32_t sparsity_ratio; /* bits of an f32 */
+    uint64_t entry_offset;   /* of its entry in the tensor table */
+    uint32_t part;           /* which file of a sharded set it lies in, 0 first */
+};
+
+struct hk_record { /* an appendix record */
+    struct hk_bytes name, target;
+    uint64_t offset;                 /* of the record's header */
+    uint64_t data_offset, data_size; /* payload as stored */
+    uint64_t timestamp;              /* Unix seconds */
+    uint32_t generation;
+    uint32_t data_crc32; /* 0: not recorded */
+    uint32_t metrics[4]; /* bits of four f32: loss, accuracy, pass rate, custom */
+    uint8_t type;        /* enum hk_record_type; unknown codes are kept */
+    uint8_t flags;       /* bit 0 active, bit 1 compressed */
+    uint16_t reserved;
+    uint8_t parent_hash[HK_SHA256_SIZE];
+};
+
+enum { HK_RECORD_ACTIVE = 1, HK_RECORD_COMPRESSED = 2 };
+
+/* Map PATH (told by its content: .hk or GGUF) read-only and check every offset and size in it
+ * against its length before returning. Fails on any fault that hk_verify() calls an error and that
+ * makes contents doubtful; only faults in the appendix, bytes that nothing refers to and misplaced
+ * alignment do not prevent opening. On HK_OK *OUT owns the mapping until hk_close(). HK_E_IO: not a
+ * regular file, unreadable, ... Cost: linear in the size of header, metadata and table; payloads
+ * are not touched. */
+HK_API HK_MUST enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err);
+
+/* As hk_open() on an open descriptor of a regular file, which stays the caller's. */
+HK_API HK_MUST enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err);
+
+/* As hk_open(), but a shard (split_count above 1, named STEM-00001-of-00003.EXT) opens all files of
+ * its set, whatever its own number. Tensors of all parts are presented in order of parts; metadata
+ * is that of the first. HK_E_MISSING lists absent shards; HK_E_FORMAT: counts, indexes or tensor
+ * names disagree. */
+HK_API HK_MUST enum hk_status hk_open_set(struct hk_file **out, const char *path,
+                                          struct hk_error *err);
+
+/* Read the head of a GGUF (not a .hk) from a pipe or any other descriptor, which stays the
+ * caller's. Payloads are not mapped: hk_tensor_data() gives none; they are taken in file order with
+ * hk_stream_read(). Memory: the head. */
+HK_API HK_MUST enum hk_status hk_open_stream(struct hk_file **out, int fd, struct hk_error *err);
+
+/* From a file of hk_open_stream(): copy N bytes at file offset OFFSET, which must not lie before
+ * what was read last; bytes between are skipped. HK_E_RANGE: the stream ended. */
+HK_API HK_MUST enum hk_status hk_stream_read(struct hk_file *f, uint64_t offset, void *buf,
+                                             size_t n, struct hk_error *err);
+
+/* Unmap and free; *F becomes NULL. NULL is allowed. */
+HK_API void hk_close(struct hk_file **f);
+
+HK_API enum hk_format hk_file_format(const struct hk_file *f);
+HK_API uint64_t hk_file_size(const struct hk_file *f); /* all parts together; of a stream: 0 */
+HK_API size_t hk_file_parts(const struct hk_file *f);  /* 1 unless opened as a set */
+HK_API const struct hk_header *hk_file_header(const struct hk_file *f); /* of the first part */
+HK_API bool hk_file_is_stream(const struct hk_file *f);
+
+/* ---- metadata
+ * ---------------------------------------------------------------------------------------------- */
+
+HK_API size_t hk_kv_count(const struct hk_file *f);
+HK_API const struct hk_kv *hk_kv_at(const struct hk_file *f, size_t i); /* NULL past the end */
+HK_API const struct hk_kv *hk_kv_find(const struct hk_file *f,
+                                      const char *key); /* NULL if absent */
+
+/* The value of KV as a C type. Int takes int64; float takes float64 and int64; string takes string
+ * and json. HK_E_FORMAT: it is of another type; the message names the key. */
+HK_API HK_MUST enum hk_status hk_kv_int(const struct hk_kv *kv, int64_t *out, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_kv_float(const struct hk_kv *kv, double *out,
+                                          struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_kv_bool(const struct hk_kv *kv, bool *out, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_kv_string(const struct hk_kv *kv, struct hk_bytes *out,
+                                           struct hk_error *err);
+
+/* Arrays: a bytes value that validates as one of the array blobs, or a flat json array of strings
+ * or numbers. */
+enum hk_array_kind { HK_ARRAY_STRING = 1, HK_ARRAY_F32 = 2, HK_ARRAY_I32 = 3 };
+
+struct hk_array {
+    enum hk_array_kind kind;
+    uint32_t count;
+    struct hk_bytes blob; /* the whole array blob */
+    void *owned;          /* storage behind a json array; freed by hk_array_free() */
+};
+
+/* Whether VALUE is a valid array blob; fills *OUT if so (nothing to free). Linear in the number of
+ * strings. */
+HK_API bool hk_array_from_blob(struct hk_bytes value, struct hk_array *out);
+/* The array in KV, of KIND (f32 also takes i32 only from json). HK_E_FORMAT: no array, or of
+ * another kind. The result is freed with hk_array_free(). */
+HK_API HK_MUST enum hk_status hk_kv_array(const struct hk_kv *kv, enum hk_array_kind kind,
+                                          struct hk_array *out, struct hk_error *err);
+HK_API void hk_array_free(struct hk_array *a);
+/* Element I, which must be below count, of an array of that kind. */
+HK_API struct hk_bytes hk_array_string(const struct hk_array *a, uint32_t i);
+HK_API float hk_array_f32(const struct hk_array *a, uint32_t i);
+HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
+
+/* ---- tensors
+ * -----------------------------------------------------------------------------------------------
+ */
+
+HK_API size_t hk_tensor_count(const struct hk_file *f);
+HK_API const struct hk_tensor *hk_tensor_at(const struct hk_file *f,
+                                            size_t i); /* NULL past the end */
+HK_API const struct hk_tensor *hk_tensor_find(const struct hk_file *f,
+                                              const char *name); /* NULL if absent */
+
+/* The three sections of T as mapped; an empty range where there is none (and for every section of a
+ * stream). */
+HK_API struct hk_bytes hk_tensor_data(const struct hk_file *f, const struct hk_tensor *t);
+HK_API struct hk_bytes hk_tensor_scales(const struct hk_file *f, const struct hk_tensor *t);
+HK_API struct hk_bytes hk_tensor_residual(const struct hk_file *f, const struct hk_tensor *t);
+
+/* Number of elements, of elements in the last dimension (1 for a scalar), and of rows of that
+ * length. */
+HK_API uint64_t hk_tensor_elems(const struct hk_tensor *t);
+HK_API uint64_t hk_tensor_cols(const struct hk_tensor *t);
+HK_API uint64_t hk_tensor_rows(const struct hk_tensor *t);
+
+/* T itself, or for a shared_ref the tensor whose type, layout and sections it shares. HK_E_FORMAT:
+ * there is no such tensor, or more than one candidate. */
+HK_API HK_MUST enum hk_status hk_tensor_resolve(const struct hk_file *f, const struct hk_tensor *t,
+                                                const struct hk_tensor **out, struct hk_error *err);
+
+/* ---- decoding to f32
+ * --------------------------------------------------------------------------------------- */
+
+/* Decode N elements of a dense or block type (N a multiple of its block_elems) from SRC to DST.
+ * Dense integers and f64 are rounded to nearest. False: TYPE is neither dense nor block, or N is no
+ * multiple. */
+HK_API bool hk_dequantize(unsigned type, const void *src, size_t n, float *dst);
+
+/* How to read one tensor, whatever its type, layout and sparsity. */
+struct hk_decoder;
+
+/* Prepare T for decoding: resolves references, checks section sizes and all indexes. Memory: a few
+ * bytes per 4096 elements for bitmask tensors, else constant. F must outlive the decoder.
+ * HK_E_UNSUPPORTED names a type without a defined layout; HK_E_FORMAT: sections do not fit type and
+ * shape. */
+HK_API HK_MUST enum hk_status hk_decoder_new(struct hk_decoder **out, const struct hk_file *f,
+                                             const struct hk_tensor *t, struct hk_error *err);
+/* Elements FIRST .. FIRST+N-1 in row-major order, which must lie inside the tensor, to DST. Safe
+ * from several threads. Cost: linear in N plus one block. */
+HK_API void hk_decoder_read(const struct hk_decoder *d, uint64_t first, size_t n, float *dst);
+HK_API void hk_decoder_free(struct hk_decoder **d);
+
+/* ---- appendix
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Records that are whole; a torn or overrunning tail ends the list (hk_verify() names it). */
+HK_API size_t hk_record_count(const struct hk_file *f);
+HK_API const struct hk_record *hk_record_at(const struct hk_file *f,
+                                            size_t i); /* NULL past the end */
+HK_API struct hk_bytes hk_record_data(const struct hk_file *f, const struct hk_record *r);
+
+enum hk_lineage {
+    HK_LINEAGE_FIRST,  /* record 0: its parent hash is not checked by the chain */
+    HK_LINEAGE_OK,     /* SHA-256 of the previous name, target and payload */
+    HK_LINEAGE_LEGACY, /* SHA-256 of the previous payload alone: the older form */
+    HK_LINEAGE_ZERO,   /* all zero: the chain is not closed here */
+    HK_LINEAGE_BROKEN,
+};
+HK_API const char *hk_lineage_name(enum hk_lineage l);
+
+/* SHA-256 of record I's name, target and stored payload: what record I+1 should hold as
+ * parent_hash. Linear in them. */
+HK_API HK_MUST enum hk_status hk_record_hash(const struct hk_file *f, size_t i,
+                                             uint8_t out[HK_SHA256_SIZE], struct hk_error *err);
+/* State of record I's parent_hash. Reads record I-1's payload. */
+HK_API HK_MUST enum hk_status hk_record_lineage(const struct hk_file *f, size_t i,
+                                                enum hk_lineage *out, struct hk_error *err);
+
+enum hk_crc { HK_CRC_ABSENT, HK_CRC_OK, HK_CRC_BAD };
+HK_API const char *hk_crc_name(enum hk_crc c);
+/* Whether record I's stored payload has its crc32. */
+HK_API enum hk_crc hk_record_crc(const struct hk_file *f, size_t i);
+
+/* SHA-256 over every tensor in table order: name, type, layout, sparsity, shape, block size and the
+ * SHA-256 of data, scales and residual, each length-prefixed. Unchanged by realignment, resharding
+ * and metadata edits. Reads all payloads. */
+HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
+                                             struct hk_error *err);
+
+/* ---- verification
+ * ------------------------------------------------------------------------------------------ */
+
+enum hk_severity { HK_WARNING, HK_ERROR };
+enum hk_subject { HK_SUBJECT_FILE, HK_SUBJECT_TENSOR, HK_SUBJECT_KEY, HK_SUBJECT_RECORD };
+
+struct hk_fault {
+    enum hk_severity severity;
+    enum hk_status status; /* what hk_open() returns for it if it prevents opening, else HK_OK */
+    const char *code;      /* stable short name, listed in hk-verify(1) */
+    uint64_t offset;
+    enum hk_subject subject;
+    struct hk_bytes name; /* of the tensor, key or record; valid during the call */
+    uint64_t index;       /* of the tensor, key or record */
+    char text[256];       /* one line, as in hk_error */
+};
+
+/* Called for each fault, in file order as far as possible. */
+typedef void hk_fault_fn(void *arg, const struct hk_fault *fault);
+
+enum { HK_VERIFY_PAYLOAD = 1 }; /* also read payloads: values, seal, base digest */
+
+struct hk_verify_report {
+    uint64_t size;
+    uint64_t errors, warnings;
+    uint64_t tensors, keys, records; /* how many were read and checked */
+    enum { HK_CHAIN_NONE, HK_CHAIN_OK, HK_CHAIN_BROKEN } lineage;
+    enum {
+        HK_BASE_UNBOUND,
+        HK_BASE_UNCHECKED,
+        HK_BASE_BOUND,
+        HK_BASE_CHANGED
+    } base; /* what the first record binds */
+    enum { HK_SEAL_NONE, HK_SEAL_UNCHECKED, HK_SEAL_OK, HK_SEAL_UNKNOWN } seal;
+    bool payload; /* payloads were read */
+};
+
+/* Check every rule of the format in PATH and report each fault. HK_OK: the check ran (see REPORT
+ * for what it found); otherwise the file could not be read at all. A GGUF is checked as far as
+ * hk_open() does. */
+HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn,
+                                        void *arg, struct hk_verify_report *report,
+                                        struct hk_error *err);
+
+/* ---- output
+ * ------------------------------------------------------------------------------------------------
+ */
+
+struct hk_out; /* a file that appears whole or not at all, or a descriptor */
+
+enum { HK_OUT_REPLACE = 1 }; /* an existing file may be replaced */
+
+/* Start writing PATH. A regular file is written under a temporary identity in the same directory
+ * and takes its name in hk_out_commit(); anything else that exists (device, FIFO) is written
+ * directly. HK_E_USE: PATH exists and REPLACE is not given. */
+HK_API HK_MUST enum hk_status hk_out_create(struct hk_out **out, const char *path, unsigned options,
+                                            struct hk_error *err);
+/* Write to FD, which stays the caller's. */
+HK_API HK_MUST enum hk_status hk_out_fd(struct hk_out **out, int fd, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_out_write(struct hk_out *o, const void *p, size_t n,
+                                           struct hk_error *err);
+/* Append N bytes found at OFFSET of the regular file FD, in the kernel where it can. */
+HK_API HK_MUST enum hk_status hk_out_copy(struct hk_out *o, int fd, uint64_t offset, uint64_t n,
+                                          struct hk_error *err);
+HK_API uint64_t hk_out_offset(const struct hk_out *o); /* bytes written so far */
+/* Name of the temporary file, for a signal handler to unlink; NULL while there is none. Constant
+ * until commit. */
+HK_API const char *hk_out_temporary(const struct hk_out *o);
+/* Flush, sync and give the file its name; frees *O. On failure nothing is left behind. */
+HK_API HK_MUST enum hk_status hk_out_commit(struct hk_out **o, struct hk_error *err);
+/* Drop what was written; frees *O. NULL is allowed. */
+HK_API void hk_out_discard(struct hk_out **o);
+
+/* ---- writing .hk
+ * ------------------------------------------------------------------------------------------- */
+
+struct hk_writer; /* streams: describe everything, begin, then give the payload bytes in order */
+
+struct hk_writer_options {
+    uint32_t alignment;                /* power of two up to HK_MAX_ALIGNMENT; 0 means 128 */
+    uint16_t split_index, split_count; /* 0 of 1 for a whole file; split_count 0 means 1 */
+    uint32_t
+        flags; /* quant_table, sparsity_2_4, raw_weight_storage; the others follow from facts */
+};
+
+HK_API HK_MUST enum hk_status
+hk_writer_new(struct hk_writer **out, const struct hk_writer_options *opt, struct hk_error *err);
+/* Add or replace a metadata pair (copied). HK_E_FORMAT: the value does not have the size of its
+ * type; HK_E_RANGE: key longer than 65535 bytes or value than 2^32-1; HK_E_USE: empty key. */
+HK_API HK_MUST enum hk_status hk_writer_set(struct hk_writer *w, struct hk_bytes key,
+                                            enum hk_meta_type type, struct hk_bytes value,
+                                            struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_string(struct hk_writer *w, const char *key,
+                                                   const char *value, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_int(struct hk_writer *w, const char *key, int64_t value,
+                                                struct hk_error *err);
+/* Add a tensor: name, type, layout, sparsity, shape, the three sizes, block_size (0 means 32) and
+ * sparsity_ratio of T; its offsets are ignored. The sizes must fit type and shape, as when reading.
+ * For a shared_ref SHARED is the index of the earlier tensor; otherwise it is ignored. */
+HK_API HK_MUST enum hk_status hk_writer_add(struct hk_writer *w, const struct hk_tensor *t,
+                                            size_t shared, struct hk_error *err);
+/* Write header, metadata and table to OUT. Nothing can be added afterwards. */
+HK_API HK_MUST enum hk_status hk_writer_begin(struct hk_writer *w, struct hk_out *out,
+                                              struct hk_error *err);
+/* Total size of the file to be written, known after hk_writer_begin(). */
+HK_API uint64_t hk_writer_size(const struct hk_writer *w);
+/* The next payload bytes: for each tensor in order its data, scales and residual. A call may not
+ * span two sections; padding is the writer's. */
+HK_API HK_MUST enum hk_status hk_writer_put(struct hk_writer *w, const void *p, size_t n,
+                                            struct hk_error *err);
+/* The same from OFFSET of the regular file FD. */
+HK_API HK_MUST enum hk_status hk_writer_copy(struct hk_writer *w, int fd, uint64_t offset,
+                                             uint64_t n, struct hk_error *err);
+/* Check that every payload byte was given. OUT is not committed. */
+HK_API HK_MUST enum hk_status hk_writer_finish(struct hk_writer *w, struct hk_error *err);
+HK_API void hk_writer_free(struct hk_writer **w);
+
+/* ---- converting
+ * -------------------------------------------------------------------------------------------- */
+
+struct hk_convert_options {
+    uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF */
+    void (*progress)(void *arg, uint64_t done, uint64_t all); /* payload bytes; may be NULL */
+    void *arg;
+};
+
+/* Write all of F to OUT in format TO; OUT is not committed. Nothing is lost silently:
+ * HK_E_UNSUPPORTED and HK_E_RANGE name the key or tensor that TO cannot carry. .hk to .hk keeps the
+ * appendix. F may be a stream. */
+HK_API HK_MUST enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
+                                         const struct hk_convert_options *opt, struct hk_out *out,
+                                         struct hk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,220 @@
+/* What the files of libhkfmt share with each other and with nobody else. */
+#ifndef HK_INTERNAL_H
+#define HK_INTERNAL_H
+
+#include <stdarg.h>
+
+#include "libhkfmt/hkfmt.h"
+
+/* Format one line into TEXT, escaping what would disturb a terminal (error.c). */
+void hk_vline(char *text, size_t size, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+
+/* ---- arena: many small allocations freed together (arena.c) ---- */
+
+struct hk_arena {
+    struct hk_arena_block *head;
+};
+/* SIZE bytes, aligned to 8, uninitialised; NULL when out of memory. */
+void *hk_arena_alloc(struct hk_arena *a, size_t size);
+void hk_arena_free(struct hk_arena *a);
+
+/* ---- name index: numbers of a table's entries in order of their names (index.c) ---- */
+
+struct hk_index {
+    uint32_t *order;
+    size_t count;
+};
+typedef struct hk_bytes hk_name_fn(const void *table, size_t i);
+/* Index COUNT names. A name that occurs again is left out and its number passed to DUPLICATE (may
+ * be NULL). */
+bool hk_index_build(struct hk_index *x, const void *table, size_t count, hk_name_fn *name,
+                    void (*duplicate)(void *arg, size_t i, size_t first), void *arg);
+/* Number of the entry called KEY, or SIZE_MAX. */
+size_t hk_index_find(const struct hk_index *x, const void *table, hk_name_fn *name,
+                     struct hk_bytes key);
+void hk_index_free(struct hk_index *x);
+
+/* ---- the open file (reader.c) ---- */
+
+struct hk_part { /* one mapped file */
+    const uint8_t *map;
+    uint64_t size;
+};
+
+struct hk_stream; /* gguf from a pipe */
+
+struct hk_file {
+    enum hk_format format;
+    struct hk_header header;
+    struct hk_part *parts;
+    size_t part_count;
+    struct hk_kv *kvs;
+    size_t kv_count;
+    struct hk_tensor *tensors;
+    size_t tensor_count;
+    struct hk_record *records;
+    size_t record_count;
+    struct hk_index kv_index, tensor_index;
+    struct hk_arena arena; /* what a foreign reader had to make: keys, blobs */
+    struct hk_stream *stream;
+};
+
+/* ---- faults: one parser serves hk_open(), which keeps the first that matters, and hk_verify(),
+ * which lists all ---- */
+
+/* X(symbol, code, severity, status that hk_open() fails with or HK_OK if it does not) */
+/* clang-format off */
+#define HK_FAULTS(X)                                                                               \
+    X(MAGIC, "magic", HK_ERROR, HK_E_FORMAT)                                                       \
+    X(VERSION, "version", HK_ERROR, HK_E_UNSUPPORTED)                                              \
+    X(HEADER_SIZE, "header-size", HK_ERROR, HK_E_RANGE)                                            \
+    X(METADATA_RANGE, "metadata-range", HK_ERROR, HK_E_RANGE)                                      \
+    X(METADATA_COUNT, "metadata-count", HK_ERROR, HK_E_RANGE)                                      \
+    X(METADATA_TRAILING, "metadata-trailing", HK_ERROR, HK_E_FORMAT)                               \
+    X(KEY_EMPTY, "key-empty", HK_ERROR, HK_E_FORMAT)                                               \
+    X(KEY_DUPLICATE, "key-duplicate", HK_ERROR, HK_E_FORMAT)                                       \
+    X(VALUE_TYPE, "value-type", HK_ERROR, HK_E_UNSUPPORTED)                                        \
+    X(VALUE_SIZE, "value-size", HK_ERROR, HK_E_FORMAT)                                             \
+    X(VALUE_BOOL, "value-bool", HK_ERROR, HK_E_FORMAT)                                             \
+    X(VALUE_UTF8, "value-utf8", HK_WARNING, HK_OK)                                                 \
+    X(VALUE_JSON, "value-json", HK_WARNING, HK_OK)                                                 \
+    X(TOC_RANGE, "toc-range", HK_ERROR, HK_E_RANGE)                                                \
+    X(TOC_COUNT, "toc-count", HK_ERROR, HK_E_RANGE)                                                \
+    X(TOC_TRAILING, "toc-trailing", HK_ERROR, HK_E_FORMAT)                                         \
+    X(SECTION_OVERLAP, "section-overlap", HK_ERROR, HK_E_FORMAT)                                   \
+    X(DATA_RANGE, "data-range", HK_ERROR, HK_E_RANGE)                                              \
+    X(NAME_EMPTY, "name-empty", HK_ERROR, HK_E_FORMAT)                                             \
+    X(NAME_LENGTH, "name-length", HK_ERROR, HK_OK)                                                 \
+    X(NAME_DUPLICATE, "name-duplicate", HK_ERROR, HK_E_FORMAT)                                     \
+    X(STORAGE_TYPE, "storage-type", HK_ERROR, HK_E_UNSUPPORTED)                                    \
+    X(TILE_LAYOUT, "tile-layout", HK_ERROR, HK_E_UNSUPPORTED)                                      \
+    X(SPARSITY_TYPE, "sparsity-type", HK_ERROR, HK_E_UNSUPPORTED)                                  \
+    X(NDIM, "ndim", HK_ERROR, HK_E_RANGE)                                                          \
+    X(SHAPE_OVERFLOW, "shape-overflow", HK_ERROR, HK_E_RANGE)                                      \
+    X(ROW_BLOCKS, "row-blocks", HK_ERROR, HK_E_FORMAT)                                             \
+    X(BLOCK_SIZE, "block-size", HK_ERROR, HK_E_FORMAT)                                             \
+    X(DATA_SIZE, "data-size", HK_ERROR, HK_E_FORMAT)                                               \
+    X(SCALE_SIZE, "scale-size", HK_ERROR, HK_E_FORMAT)                                             \
+    X(RESIDUAL_SIZE, "residual-size", HK_ERROR, HK_E_FORMAT)                                       \
+    X(SECTION_RANGE, "section-range", HK_ERROR, HK_E_RANGE)                                        \
+    X(SECTION_ALIGNMENT, "section-alignment", HK_ERROR, HK_OK)                                     \
+    X(REFERENCE, "reference", HK_ERROR, HK_E_FORMAT)                                               \
+    X(UNDECODABLE, "undecodable", HK_WARNING, HK_OK)                                               \
+    X(MISLABELLED, "mislabelled", HK_WARNING, HK_OK)                                               \
+    X(SPLIT, "split", HK_ERROR, HK_E_FORMAT)                                                       \
+    X(FLAGS, "flags", HK_WARNING, HK_OK)                                                           \
+    X(CHECKSUM_FIELD, "checksum-field", HK_WARNING, HK_OK)                                         \
+    X(VERSION_MINOR, "version-minor", HK_WARNING, HK_OK)                                           \
+    X(RESERVED, "reserved", HK_WARNING, HK_OK)                                                     \
+    X(ALIGNMENT, "alignment", HK_WARNING, HK_OK)                                                   \
+    X(DEFECT, "known-defect", HK_WARNING, HK_OK)                                                   \
+    X(SEAL, "seal", HK_WARNING, HK_OK)                                                             \
+    X(APPENDIX_OFFSET, "appendix-offset", HK_ERROR, HK_OK)                                         \
+    X(RECORD_TYPE, "record-type", HK_ERROR, HK_OK)                                                 \
+    X(RECORD_TORN, "record-torn", HK_ERROR, HK_OK)                                                 \
+    X(RECORD_PADDING, "record-padding", HK_WARNING, HK_OK)                                         \
+    X(TRAILING, "trailing-bytes", HK_ERROR, HK_OK)                                                 \
+    X(LINEAGE_BROKEN, "lineage-broken", HK_ERROR, HK_OK)                                           \
+    X(LINEAGE_ZERO, "lineage-zero", HK_ERROR, HK_OK)                                               \
+    X(CRC, "crc", HK_ERROR, HK_OK)                                                                 \
+    X(GENERATION, "generation", HK_WARNING, HK_OK)                                                 \
+    X(BASE_CHANGED, "base-changed", HK_ERROR, HK_OK)                                               \
+    X(PAYLOAD_NAN, "payload-nan", HK_WARNING, HK_OK)                                               \
+    X(PAYLOAD_INF, "payload-inf", HK_WARNING, HK_OK)                                               \
+    X(PAYLOAD_SCALE, "payload-scale", HK_WARNING, HK_OK)                                           \
+    X(FOREIGN, "foreign", HK_ERROR, HK_E_FORMAT)
+
+/* clang-format on */
+
+enum hk_fault_id {
+#define X(symbol, code, severity, status) HK_FAULT_##symbol,
+    HK_FAULTS(X)
+#undef X
+};
+
+struct hk_reporter {
+    hk_fault_fn *fn;
+    void *arg;
+};
+
+/* Where a fault lies. NAME may be empty; INDEX counts tensors, keys or records. */
+struct hk_where {
+    uint64_t offset;
+    enum hk_subject subject;
+    struct hk_bytes name;
+    uint64_t index;
+};
+
+void hk_report(const struct hk_reporter *r, enum hk_fault_id id, const struct hk_where *where,
+               const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* ---- tensor geometry (geometry.c): one place knows what sizes a tensor must have ---- */
+
+/* How a tensor's data section is laid out, decided from type, sparsity, layout and lengths
+ * (format-notes 4). */
+enum hk_form {
+    HK_FORM_DENSE,  /* elements of a dense type, row-major */
+    HK_FORM_TILED,  /* f32 in padded tiles, or column-major (tile height 0) */
+    HK_FORM_BLOCKS, /* ggml blocks */
+    HK_FORM_SPLIT,  /* iq4_nl, mxfp4, nvfp4 with a scale section */
+    HK_FORM_DUAL,   /* dq4, dq8, dqt */
+    HK_FORM_2_4,    /* structured sparsity */
+    HK_FORM_BITMASK,
+    HK_FORM_BSR,
+    HK_FORM_ZERO,   /* null_ref */
+    HK_FORM_SHARED, /* shared_ref: ask its target */
+    HK_FORM_OPAQUE, /* no defined layout */
+};
+
+struct hk_geometry {
+    enum hk_form form;
+    uint64_t elems, cols, rows;
+    uint16_t block_elems, block_bytes; /* dense and block forms */
+    uint16_t tile_rows, tile_cols;     /* tiled form; 0, 0 is column-major */
+    bool mislabelled; /* dense f32 under another label, as the reference's tools write it */
+};
+
+/* Decide T's form and check shape, block_size and the three section sizes against it, reporting
+ * each fault to R (may be NULL) with tensor number INDEX. Looks at no payload: a bitmask's exact
+ * size is left to hk_decoder_new(). False if any fault prevents opening; *OUT is then not to be
+ * used. */
+bool hk_geometry(const struct hk_tensor *t, uint64_t index, const struct hk_reporter *r,
+                 struct hk_geometry *out);
+
+/* ---- decoding pieces (dequant_*.c, sparse.c, dual.c) are declared in decode.h ---- */
+
+/* ---- parsing the pieces of a .hk (header.c, metadata.c, toc.c, appendix.c): each reports every
+ * fault and goes on as far as it can; false means that what follows cannot be read ---- */
+
+/* The whole of a mapped .hk into F, which holds one part with its mapping and is otherwise zero. */
+enum hk_status hk_parse(struct hk_file *f, const struct hk_reporter *r, struct hk_error *err);
+
+/* Parse the GGUF of F's only part (or, with STREAM, the bytes read so far) into F. HK_E_RANGE with
+ * *SHORT set: the bytes end before the head does. *HEAD is the size of the head up to the tensor
+ * data. */
+enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
+                             struct hk_error *err);
+
+/* A reporter that keeps the first fault which prevents opening, as an error. */
+struct hk_capture {
+    struct hk_error *err; /* may be NULL */
+    enum hk_status status;
+};
+void hk_capture_fault(void *capture, const struct hk_fault *fault);
+
+/* Build kv_index and tensor_index of F, reporting duplicates. */
+enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
+                                struct hk_error *err);
+
+/* ---- SHA-256 over libcrypto (digest.c) ---- */
+
+struct hk_sha256; /* a running digest */
+enum hk_status hk_sha256_new(struct hk_sha256 **out, struct hk_error *err);
+enum hk_status hk_sha256_add(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err);
+/* Also frees *H. */
+enum hk_status hk_sha256_done(struct hk_sha256 **h, uint8_t out[HK_SHA256_SIZE],
+                              struct hk_error *err);
+void hk_sha256_free(struct hk_sha256 **h);
+
+#endif

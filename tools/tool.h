@@ -1,0 +1,101 @@
+/* tool.h: what every hk program does the same way: options, messages, exit statuses, JSON, standard
+ * output. No knowledge of the format beyond opening a file. */
+#ifndef HK_TOOL_H
+#define HK_TOOL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "libhkfmt/hkfmt.h"
+
+enum tool_status {
+    TOOL_OK = 0,
+    TOOL_CONTENT = 1, /* the content is at fault: invalid file, broken lineage, no such tensor */
+    TOOL_TROUBLE = 2, /* usage, cannot open, out of memory, disk full */
+};
+
+struct tool_option {
+    const char *name;     /* long name without dashes */
+    char letter;          /* short form, 0 for none */
+    const char *argument; /* name of its argument in the help, NULL for a flag */
+    const char *help;     /* one line */
+};
+
+struct tool {
+    const char *name;     /* "hk-inspect" */
+    const char *operands; /* "FILE..." */
+    const char *about;    /* one sentence */
+    const struct tool_option *options;
+    size_t option_count;
+};
+
+/* Parsing state; operands are complete once tool_next() returned -1. */
+struct tool_args {
+    const struct tool *tool;
+    int argc;
+    char **argv;
+    char **operands;
+    int operand_count;
+    void *getopt_data;
+};
+
+/* Start a program: remembers its name for messages, ignores SIGPIPE so that a closed pipe is seen
+ * as EPIPE. */
+void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char **argv);
+/* The next option's number in the table, its argument in *VALUE (NULL for a flag), or -1 after the
+ * last. Options and operands may be mixed; "--" ends options. --help and --version print and exit
+ * 0; an unknown option exits 2. */
+int tool_next(struct tool_args *args, const char **value);
+
+/* Numbers and words of options; a malformed one is reported as usage error and exits 2. NAME is the
+ * option's. */
+uint64_t tool_uint(const char *name, const char *value, uint64_t least, uint64_t most);
+double tool_double(const char *name, const char *value, double least, double most);
+/* Size with an optional suffix k, M, G (1024) */
+uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t most);
+
+/* "hk-NAME: FILE: text" on standard error; FILE may be NULL. File names are escaped for a terminal.
+ */
+void tool_warn(const char *file, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same as usage error ("... try --help"), then exit 2. */
+_Noreturn void tool_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Report ERR about FILE (with ", at 0x..." where it has an offset); returns the exit status that
+ * fits it. */
+int tool_error(const char *file, const struct hk_error *err);
+/* The worse of two exit statuses. */
+int tool_worse(int a, int b);
+
+/* Close standard output and return STATUS, or TOOL_TROUBLE with a message where writing failed. A
+ * reader that left (EPIPE) is no error. Every main() ends with it. */
+int tool_end(int status);
+
+/* Open an input operand with hk_open_set(); "-" is standard input (spooled to an unnamed temporary
+ * file unless it is a regular file). */
+enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err);
+
+/* Create output PATH ("-" is standard output) as hk_out_create() does, and have it removed if a
+ * signal ends the program. Refuses to write over INPUT (may be NULL) under whatever name, and to
+ * write binary data to a terminal. */
+enum hk_status tool_create(struct hk_out **out, const char *path, const char *input, bool replace,
+                           struct hk_error *err);
+
+/* A bar on standard error while DONE < ALL, if that is a terminal; finish with DONE == ALL. */
+void tool_progress(const char *label, uint64_t done, uint64_t all);
+
+/* ---- JSON: keys in the order given, pretty on a terminal and one line in a pipe ---- */
+
+json_t *tool_json_bytes(struct hk_bytes b); /* a string; what is not UTF-8 becomes U+FFFD */
+json_t *tool_json_text(const char *s);      /* the same of a C string; NULL gives null */
+json_t *tool_json_uint(uint64_t v);         /* exact; above 2^63-1 a string */
+json_t *tool_json_double(double v);         /* null for NaN and infinities */
+json_t *tool_json_float(float v); /* shortest decimal that reads back as V; null likewise */
+json_t *tool_json_hex(const uint8_t *p, size_t n);
+/* Set KEY of OBJECT to VALUE, taking over VALUE; exits 2 when out of memory (VALUE NULL). */
+void tool_json_set(json_t *object, const char *key, json_t *value);
+void tool_json_push(json_t *array, json_t *value);
+/* Print V and a newline to FILE and free it. */
+void tool_json_print(json_t *v, FILE *file);
+
+#endif
