@@ -1,0 +1,33 @@
+# Includes follow libhkfmt <- kernels <- engine <- tools, and each folder its own dependencies.
+. tests/tap.sh
+
+# quoted FOLDER, system FOLDER: "FILE: HEADER" for each include of either form.
+quoted() {
+    tracked "$1/*.c" "$1/*.h" | xargs -r sed -n \
+        's/^[ \t]*#[ \t]*include[ \t]*"\([^"]*\)".*/\1/;T;F;p' | paste -d' ' - -
+}
+
+system() {
+    tracked "$1/*.c" "$1/*.h" | xargs -r sed -n \
+        's/^[ \t]*#[ \t]*include[ \t]*<\([^>]*\)>.*/\1/;T;F;p' | paste -d' ' - -
+}
+
+offends() {
+    grep -Ev " ($1)\$"
+}
+
+none 'libhkfmt includes only itself' "$(quoted libhkfmt | offends 'libhkfmt/.*')"
+none 'kernels include only themselves, blocks.h and tables.h' \
+    "$(quoted kernels | offends 'kernels/.*|libhkfmt/(blocks|tables)\.h')"
+none 'engine includes only itself, kernels and hkfmt.h' \
+    "$(quoted engine | offends 'engine/.*|kernels/.*|libhkfmt/hkfmt\.h')"
+none 'tools include only themselves, engine, kernels and hkfmt.h' \
+    "$(quoted tools | offends 'tools/.*|engine/.*|kernels/.*|libhkfmt/hkfmt\.h')"
+
+foreign='openssl/.*|zlib\.h|jansson\.h|pcre2\.h'
+none 'libhkfmt knows only libcrypto, zlib and jansson' \
+    "$(system libhkfmt | grep -E " ($foreign)\$" | offends 'openssl/.*|zlib\.h|jansson\.h')"
+none 'kernels know no library' "$(system kernels | grep -E " ($foreign)\$")"
+none 'engine knows only PCRE2' "$(system engine | grep -E " ($foreign)\$" | offends 'pcre2\.h')"
+
+finish

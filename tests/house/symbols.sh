@@ -1,0 +1,74 @@
+# What the archives define and need: prefixes, the exported interface, no global state, no printing.
+. tests/tap.sh
+
+if [ -n "$SAN" ]; then
+    echo '1..0 # SKIP sanitizers add symbols of their own'
+    exit 0
+fi
+
+for file in libhkfmt.a libhkkern.a libhkengine.a libhktool.a libhkfmt.so; do
+    if [ -f "$B/$file" ]; then pass "$file is built"; else fail "$file is built"; fi
+done
+
+# defined ARCHIVE, needed ARCHIVE: its symbols, with C's and the compiler's own left out.
+defined() {
+    nm -g --defined-only "$B/$1" | awk 'NF == 3 { print $3 }' | sort -u
+}
+
+needed() {
+    nm -u "$B/$1" | awk 'NF == 2 { print $2 }' | sort -u
+}
+
+# Objects in sections that can be written to while the program runs.
+mutable() {
+    objdump -t "$B/$1" | awk '
+        /file format/ { object = $1 }
+        $0 ~ / O / && / (\.bss|\.data|\.tbss|\.tdata|\*COM\*)/ && !/ \.data\.rel\.ro/ { print object, $NF }'
+}
+
+# The names that hkfmt.h declares HK_API.
+declared() {
+    sed 's:/\*.*\*/::' libhkfmt/hkfmt.h |
+        awk '/^[ \t]*#/ { next } /\/\*/ { out = 1 } !out { print } /\*\// { out = 0 }' |
+        tr '\n' ' ' | tr ';{}' '\n\n\n' | grep HK_API | sed 's/^[^(]*[ *]\(hk_[a-z0-9_]*\)(.*/\1/' | sort
+}
+
+exported() {
+    nm -D --defined-only "$B/libhkfmt.so" | awk '{ print $3 }' |
+        grep -Ev '^(_init|_fini|_edata|_end|__bss_start)$' | sort
+}
+
+prefix() {
+    none "$1 defines only $2*" "$(defined "$1" | grep -v "^$2")"
+}
+
+prefix libhkfmt.a hk_
+prefix libhkkern.a hkk_
+prefix libhkengine.a hke_
+prefix libhktool.a tool_
+
+banned='exit|_exit|_Exit|abort|getenv|secure_getenv|puts|printf|putchar|vprintf|perror|err|errx|warn|warnx'
+banned="$banned|__printf_chk|__vprintf_chk|__assert_fail|setlocale|stdout|stderr|signal|sigaction"
+for archive in libhkfmt.a libhkkern.a libhkengine.a; do
+    none "$archive never prints, exits, asserts or reads the environment" \
+        "$(needed $archive | grep -Ex "$banned")"
+    none "$archive has no mutable globals" "$(mutable $archive)"
+done
+
+none 'libhkfmt.so exports what hkfmt.h declares, no more and no less' \
+    "$({ declared; exported; } | sort | uniq -u)"
+same 'libhkfmt.so needs only its three libraries' 'libc.so.6 libcrypto.so.3 libjansson.so.4 libz.so.1' \
+    "$(readelf -d "$B/libhkfmt.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | paste -sd' ')"
+
+# Programs that need the engine; every other one is an inspection tool.
+engine='hk-run hk-perplexity'
+for source in tools/hk.c tools/hk-*.c; do
+    [ -f "$source" ] || continue
+    program=$(basename "$source" .c)
+    libraries='libc\.so.*|libcrypto\.so.*|libjansson\.so.*|libz\.so.*|ld-linux.*'
+    case " $engine " in *" $program "*) libraries="$libraries|libpcre2-8\.so.*|libm\.so.*" ;; esac
+    none "$program links only what it may" "$(readelf -d "$B/bin/$program" 2>&1 |
+        sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p; /rror:/p' | grep -Exv "$libraries")"
+done
+
+finish
