@@ -1,3 +1,4 @@
+#!/bin/sh
 # Includes follow libhkfmt <- kernels <- engine <- tools, and each folder its own dependencies.
 . tests/tap.sh
 

@@ -1,3 +1,4 @@
+#!/bin/sh
 # hkfmt.h is complete in itself, in C and in C++, and needs nothing but the standard headers.
 . tests/tap.sh
 

@@ -1,3 +1,4 @@
+#!/bin/sh
 # What the archives define and need: prefixes, the exported interface, no global state, no printing.
 . tests/tap.sh
 
@@ -30,7 +31,7 @@ mutable() {
 declared() {
     sed 's:/\*.*\*/::' libhkfmt/hkfmt.h |
         awk '/^[ \t]*#/ { next } /\/\*/ { out = 1 } !out { print } /\*\// { out = 0 }' |
-        tr '\n' ' ' | tr ';{}' '\n\n\n' | grep HK_API | sed 's/^[^(]*[ *]\(hk_[a-z0-9_]*\)(.*/\1/' | sort
+        tr '\n' ' ' | tr ';{}' '\n' | grep HK_API | sed 's/^[^(]*[ *]\(hk_[a-z0-9_]*\)(.*/\1/' | sort
 }
 
 exported() {

@@ -1,3 +1,4 @@
+#!/bin/sh
 # The form of the tree: sizes of files and functions, and nothing that ties it to one machine.
 . tests/tap.sh
 
