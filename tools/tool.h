@@ -38,7 +38,8 @@ struct tool_args {
     char **argv;
     char **operands;
     int operand_count;
-    void *getopt_data;
+    int at;              /* the next word to look at */
+    const char *cluster; /* what is left of a word of short options */
 };
 
 /* Start a program: remembers its name for messages, ignores SIGPIPE so that a closed pipe is seen
@@ -49,7 +50,7 @@ void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char 
  * 0; an unknown option exits 2. */
 int tool_next(struct tool_args *args, const char **value);
 
-/* Numbers and words of options; a malformed one is reported as usage error and exits 2. NAME is the
+/* Numbers of options; a malformed one is reported as usage error and exits 2. NAME is the
  * option's. */
 uint64_t tool_uint(const char *name, const char *value, uint64_t least, uint64_t most);
 double tool_double(const char *name, const char *value, double least, double most);
@@ -62,8 +63,10 @@ void tool_warn(const char *file, const char *fmt, ...) __attribute__((format(pri
 /* The same as usage error ("... try --help"), then exit 2. */
 _Noreturn void tool_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Report ERR about FILE (with ", at 0x..." where it has an offset); returns the exit status that
- * fits it. */
+ * fits it. A reader that closed its pipe (EPIPE) is not reported and gives TOOL_OK. */
 int tool_error(const char *file, const struct hk_error *err);
+/* Report that memory ran out, then exit 2. */
+_Noreturn void tool_nomem(void);
 /* The worse of two exit statuses. */
 int tool_worse(int a, int b);
 
@@ -75,6 +78,10 @@ int tool_end(int status);
  * file unless it is a regular file). */
 enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err);
 
+/* Standard input as a descriptor that can be mapped: itself if it is a regular file, else a spooled
+ * copy. It stays open until the program ends. */
+enum hk_status tool_stdin(int *fd, struct hk_error *err);
+
 /* Create output PATH ("-" is standard output) as hk_out_create() does, and have it removed if a
  * signal ends the program. Refuses to write over INPUT (may be NULL) under whatever name, and to
  * write binary data to a terminal. */
@@ -83,6 +90,18 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
 
 /* A bar on standard error while DONE < ALL, if that is a terminal; finish with DONE == ALL. */
 void tool_progress(const char *label, uint64_t done, uint64_t all);
+
+/* ---- text for a terminal ---- */
+
+/* Length of the well-formed UTF-8 sequence that P[0..N) begins with and its code in *CODE; 0 if
+ * there is none. */
+size_t tool_utf8(const uint8_t *p, size_t n, uint32_t *code);
+/* Whether a character could disturb a terminal: controls, and marks that turn the text direction.
+ */
+bool tool_disturbs(uint32_t code);
+/* Print B with such characters, and bytes that are not UTF-8, as \xNN. Returns the columns used,
+ * counting a character as one. */
+size_t tool_escape(FILE *file, struct hk_bytes b);
 
 /* ---- JSON: keys in the order given, pretty on a terminal and one line in a pipe ---- */
 
@@ -95,6 +114,14 @@ json_t *tool_json_hex(const uint8_t *p, size_t n);
 /* Set KEY of OBJECT to VALUE, taking over VALUE; exits 2 when out of memory (VALUE NULL). */
 void tool_json_set(json_t *object, const char *key, json_t *value);
 void tool_json_push(json_t *array, json_t *value);
+/* The same with a key that came from a file: made UTF-8 as in tool_json_bytes(). Where OBJECT has
+ * that key already, "~NUMBER" is added to it. */
+void tool_json_set_bytes(json_t *object, struct hk_bytes key, uint64_t number, json_t *value);
+/* Shortest decimal that reads back as V, as JSON writes it; BUFFER holds 32. False (and "null") for
+ * NaN and infinities. */
+bool tool_float_text(float v, char *buffer);
+/* Print V without a newline, pretty or on one line. */
+void tool_json_write(const json_t *v, FILE *file, bool pretty);
 /* Print V and a newline to FILE and free it. */
 void tool_json_print(json_t *v, FILE *file);
 

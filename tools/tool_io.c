@@ -1,0 +1,224 @@
+/* tool_io.c: files of the command line: standard input and output, outputs that a signal removes.
+ */
+#include "tools/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- standard output ---- */
+
+/* stdio does not keep the reason of an earlier failure; a pipe without a reader shows as an error
+ * condition of the descriptor. */
+static bool reader_left(void)
+{
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    struct stat st;
+    bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+    return pipe && poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+int tool_end(int status)
+{
+    bool failed = ferror(stdout) != 0;
+    int reason = 0;
+    if (fflush(stdout) != 0) {
+        failed = true;
+        reason = errno;
+    }
+    if (fclose(stdout) != 0 && !failed) {
+        failed = true;
+        reason = errno;
+    }
+    if (!failed || reason == EPIPE || (reason == 0 && reader_left()))
+        return status;
+    tool_warn("standard output", "%s", reason != 0 ? strerror(reason) : "write error");
+    return TOOL_TROUBLE;
+}
+
+/* ---- standard input ---- */
+
+static enum hk_status unnamed_file(int *out, struct hk_error *err)
+{
+    const char *dir = getenv("TMPDIR");
+    if (dir == NULL || dir[0] == '\0')
+        dir = "/tmp";
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) { /* a file system without unnamed files */
+        char *name;
+        if (asprintf(&name, "%s/hk-XXXXXX", dir) < 0)
+            return hk_fail_nomem(err);
+        fd = mkostemp(name, O_CLOEXEC);
+        if (fd >= 0)
+            unlink(name);
+        free(name);
+    }
+    if (fd < 0)
+        return hk_fail_sys(err, errno, "temporary file in %s", dir);
+    *out = fd;
+    return HK_OK;
+}
+
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
+        p += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+static enum hk_status spool(int to, struct hk_error *err)
+{
+    enum { CHUNK = 1 << 18 };
+    char *buffer = malloc(CHUNK);
+    if (buffer == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status status = HK_OK;
+    for (;;) {
+        ssize_t n = read(STDIN_FILENO, buffer, CHUNK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            status = hk_fail_sys(err, errno, "read");
+        else if (n > 0 && !write_all(to, buffer, (size_t)n))
+            status = hk_fail_sys(err, errno, "temporary copy");
+        if (n <= 0 || status != HK_OK)
+            break;
+    }
+    free(buffer);
+    return status;
+}
+
+enum hk_status tool_stdin(int *fd, struct hk_error *err)
+{
+    static int spooled = -1;
+    struct stat st;
+    if (fstat(STDIN_FILENO, &st) != 0)
+        return hk_fail_sys(err, errno, "cannot read");
+    if (S_ISREG(st.st_mode)) {
+        *fd = STDIN_FILENO;
+        return HK_OK;
+    }
+    if (isatty(STDIN_FILENO))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is a terminal, not a model");
+    if (spooled < 0) {
+        int copy = -1;
+        enum hk_status status = unnamed_file(&copy, err);
+        if (status == HK_OK && (status = spool(copy, err)) != HK_OK)
+            close(copy);
+        if (status != HK_OK)
+            return status;
+        spooled = copy;
+    }
+    *fd = spooled;
+    return HK_OK;
+}
+
+enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    if (strcmp(path, "-") != 0)
+        return hk_open_set(out, path, err);
+    int fd;
+    enum hk_status status = tool_stdin(&fd, err);
+    return status == HK_OK ? hk_open_fd(out, fd, err) : status;
+}
+
+/* ---- outputs ---- */
+
+static const int deadly[] = {SIGHUP, SIGINT, SIGTERM};
+enum { DEADLY = sizeof deadly / sizeof *deadly };
+static char *temporary; /* changed only while the deadly signals are blocked */
+
+static void remove_and_die(int sig)
+{
+    if (temporary != NULL)
+        unlink(temporary);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+/* A signal that was ignored when the program started (nohup) stays ignored. */
+static void catch_signals(void)
+{
+    static bool caught;
+    for (size_t i = 0; i < DEADLY && !caught; i++) {
+        struct sigaction act;
+        if (sigaction(deadly[i], NULL, &act) == 0 && act.sa_handler == SIG_IGN)
+            continue;
+        act = (struct sigaction){.sa_handler = remove_and_die};
+        sigfillset(&act.sa_mask);
+        sigaction(deadly[i], &act, NULL);
+    }
+    caught = true;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
+static bool is_terminal(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISCHR(st.st_mode))
+        return false;
+    int fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    bool terminal = fd >= 0 && isatty(fd);
+    if (fd >= 0)
+        close(fd);
+    return terminal;
+}
+
+/* With the deadly signals blocked: there is no moment at which the file exists and is not known. */
+static enum hk_status create_known(struct hk_out **out, const char *path, bool replace,
+                                   struct hk_error *err)
+{
+    struct hk_out *made;
+    enum hk_status status = hk_out_create(&made, path, replace ? HK_OUT_REPLACE : 0, err);
+    if (status != HK_OK)
+        return status;
+    const char *name = hk_out_temporary(made);
+    char *copy = name != NULL ? strdup(name) : NULL;
+    if (name != NULL && copy == NULL) {
+        hk_out_discard(&made);
+        return hk_fail_nomem(err);
+    }
+    free(temporary);
+    temporary = copy;
+    *out = made;
+    return HK_OK;
+}
+
+enum hk_status tool_create(struct hk_out **out, const char *path, const char *input, bool replace,
+                           struct hk_error *err)
+{
+    bool standard = strcmp(path, "-") == 0;
+    if (standard ? isatty(STDOUT_FILENO) != 0 : is_terminal(path))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
+    if (standard)
+        return hk_out_fd(out, STDOUT_FILENO, err);
+    if (input != NULL && same_file(path, input))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
+    catch_signals();
+    sigset_t block, before;
+    sigemptyset(&block);
+    for (size_t i = 0; i < DEADLY; i++)
+        sigaddset(&block, deadly[i]);
+    sigprocmask(SIG_BLOCK, &block, &before);
+    enum hk_status status = create_known(out, path, replace, err);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
