@@ -546,6 +546,7 @@ struct hk_writer_options {
     uint16_t split_index, split_count; /* 0 of 1 for a whole file; split_count 0 means 1 */
     uint32_t
         flags; /* quant_table, sparsity_2_4, raw_weight_storage; the others follow from facts */
+    uint64_t appendix_size; /* bytes of appendix records that follow the last section; 0 for none */
 };
 
 HK_API HK_MUST enum hk_status
@@ -569,8 +570,8 @@ HK_API HK_MUST enum hk_status hk_writer_begin(struct hk_writer *w, struct hk_out
                                               struct hk_error *err);
 /* Total size of the file to be written, known after hk_writer_begin(). */
 HK_API uint64_t hk_writer_size(const struct hk_writer *w);
-/* The next payload bytes: for each tensor in order its data, scales and residual. A call may not
- * span two sections; padding is the writer's. */
+/* The next payload bytes: for each tensor in order its data, scales and residual, then the appendix
+ * records. A call may not span two sections; padding is the writer's. */
 HK_API HK_MUST enum hk_status hk_writer_put(struct hk_writer *w, const void *p, size_t n,
                                             struct hk_error *err);
 /* The same from OFFSET of the regular file FD. */

@@ -40,6 +40,7 @@ void hk_index_free(struct hk_index *x);
 struct hk_part { /* one mapped file */
     const uint8_t *map;
     uint64_t size;
+    int fd; /* kept for copying in the kernel; -1 if there is none */
 };
 
 struct hk_stream; /* gguf from a pipe */
@@ -56,7 +57,8 @@ struct hk_file {
     struct hk_record *records;
     size_t record_count;
     struct hk_index kv_index, tensor_index;
-    struct hk_arena arena; /* what a foreign reader had to make: keys, blobs */
+    struct hk_index by_bytes, by_shape; /* tensors that own bytes, for shared_ref (resolve.c) */
+    struct hk_arena arena;              /* what a foreign reader had to make: keys, blobs */
     struct hk_stream *stream;
 };
 
@@ -76,7 +78,7 @@ struct hk_file {
     X(KEY_DUPLICATE, "key-duplicate", HK_ERROR, HK_E_FORMAT)                                       \
     X(VALUE_TYPE, "value-type", HK_ERROR, HK_E_UNSUPPORTED)                                        \
     X(VALUE_SIZE, "value-size", HK_ERROR, HK_E_FORMAT)                                             \
-    X(VALUE_BOOL, "value-bool", HK_ERROR, HK_E_FORMAT)                                             \
+    X(VALUE_BOOL, "value-bool", HK_WARNING, HK_OK)                                             \
     X(VALUE_UTF8, "value-utf8", HK_WARNING, HK_OK)                                                 \
     X(VALUE_JSON, "value-json", HK_WARNING, HK_OK)                                                 \
     X(TOC_RANGE, "toc-range", HK_ERROR, HK_E_RANGE)                                                \
@@ -99,7 +101,7 @@ struct hk_file {
     X(RESIDUAL_SIZE, "residual-size", HK_ERROR, HK_E_FORMAT)                                       \
     X(SECTION_RANGE, "section-range", HK_ERROR, HK_E_RANGE)                                        \
     X(SECTION_ALIGNMENT, "section-alignment", HK_ERROR, HK_OK)                                     \
-    X(REFERENCE, "reference", HK_ERROR, HK_E_FORMAT)                                               \
+    X(REFERENCE, "reference", HK_ERROR, HK_OK)                                               \
     X(UNDECODABLE, "undecodable", HK_WARNING, HK_OK)                                               \
     X(MISLABELLED, "mislabelled", HK_WARNING, HK_OK)                                               \
     X(SPLIT, "split", HK_ERROR, HK_E_FORMAT)                                                       \
@@ -108,6 +110,7 @@ struct hk_file {
     X(VERSION_MINOR, "version-minor", HK_WARNING, HK_OK)                                           \
     X(RESERVED, "reserved", HK_WARNING, HK_OK)                                                     \
     X(ALIGNMENT, "alignment", HK_WARNING, HK_OK)                                                   \
+    X(SWAPPED, "endian-swapped", HK_ERROR, HK_E_UNSUPPORTED)                                                           \
     X(DEFECT, "known-defect", HK_WARNING, HK_OK)                                                   \
     X(SEAL, "seal", HK_WARNING, HK_OK)                                                             \
     X(APPENDIX_OFFSET, "appendix-offset", HK_ERROR, HK_OK)                                         \
@@ -145,6 +148,9 @@ struct hk_where {
     struct hk_bytes name;
     uint64_t index;
 };
+
+/* Of the file as a whole, at an offset. */
+#define hk_at(position) (&(const struct hk_where){.offset = (position)})
 
 void hk_report(const struct hk_reporter *r, enum hk_fault_id id, const struct hk_where *where,
                const char *fmt, ...) __attribute__((format(printf, 4, 5)));
@@ -184,17 +190,51 @@ bool hk_geometry(const struct hk_tensor *t, uint64_t index, const struct hk_repo
 
 /* ---- decoding pieces (dequant_*.c, sparse.c, dual.c) are declared in decode.h ---- */
 
-/* ---- parsing the pieces of a .hk (header.c, metadata.c, toc.c, appendix.c): each reports every
- * fault and goes on as far as it can; false means that what follows cannot be read ---- */
+/* ---- parsing a .hk (header.c, metadata.c, toc.c, appendix.c, parse.c) ----
+ * Each piece reports every fault it finds and goes on as far as it can. */
+
+struct hk_scan {
+    struct hk_file *f; /* being filled; its first part is the mapping */
+    const uint8_t *map;
+    uint64_t size;
+    const struct hk_reporter *r;
+    uint64_t appendix_end; /* from hk_scan_ranges(): where the bytes of records end at the latest */
+    bool thorough;         /* also look into values, as hk_verify() wants and hk_open() does not */
+};
+
+/* False: this is no .hk, or none that can be read further. */
+bool hk_scan_header(struct hk_scan *s);
+enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err);
+enum hk_status hk_scan_toc(struct hk_scan *s, struct hk_error *err);
+enum hk_status hk_scan_appendix(struct hk_scan *s, struct hk_error *err);
+/* Overlaps between header, metadata, table and sections, what no section covers at the end of the
+ * file, and where the bytes of appendix records end at the latest. */
+enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err);
+
+/* Exact size of a value of TYPE, 0 where it varies. */
+size_t hk_meta_fixed_size(unsigned type);
+bool hk_utf8_valid(struct hk_bytes b);
 
 /* The whole of a mapped .hk into F, which holds one part with its mapping and is otherwise zero. */
-enum hk_status hk_parse(struct hk_file *f, const struct hk_reporter *r, struct hk_error *err);
+enum hk_status hk_parse(struct hk_file *f, bool thorough, const struct hk_reporter *r,
+                        struct hk_error *err);
+
+/* Say what a file that is neither .hk nor GGUF seems to be, or NULL. */
+const char *hk_sniff(const uint8_t *p, uint64_t n);
 
 /* Parse the GGUF of F's only part (or, with STREAM, the bytes read so far) into F. HK_E_RANGE with
  * *SHORT set: the bytes end before the head does. *HEAD is the size of the head up to the tensor
  * data. */
 enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
                              struct hk_error *err);
+
+/* Sort the targets that shared_ref entries can have; before any hk_tensor_resolve(). */
+enum hk_status hk_build_targets(struct hk_file *f, struct hk_error *err);
+
+void hk_stream_free(struct hk_stream *stream);
+
+/* A file of one part, which it takes over (released on failure). NULL: out of memory. */
+struct hk_file *hk_file_of(struct hk_part *part);
 
 /* A reporter that keeps the first fault which prevents opening, as an error. */
 struct hk_capture {
@@ -216,5 +256,8 @@ enum hk_status hk_sha256_add(struct hk_sha256 *h, const void *p, size_t n, struc
 enum hk_status hk_sha256_done(struct hk_sha256 **h, uint8_t out[HK_SHA256_SIZE],
                               struct hk_error *err);
 void hk_sha256_free(struct hk_sha256 **h);
+/* SHA-256 of pieces put together. */
+enum hk_status hk_sha256_of(const struct hk_bytes *pieces, size_t count,
+                            uint8_t out[HK_SHA256_SIZE], struct hk_error *err);
 
 #endif

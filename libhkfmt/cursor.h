@@ -1,0 +1,28 @@
+/* A cursor over mapped bytes that can only take what is proven to be there, and knows its offset
+ * for messages. */
+#ifndef HK_CURSOR_H
+#define HK_CURSOR_H
+
+#include "libhkfmt/le.h"
+
+struct cursor {
+    const uint8_t *base; /* offset 0 of the file */
+    uint64_t at, end;
+};
+
+static inline uint64_t cursor_left(const struct cursor *c)
+{
+    return c->end - c->at;
+}
+
+/* The next N bytes, or NULL (and no step) where fewer are left. */
+static inline const uint8_t *cursor_take(struct cursor *c, uint64_t n)
+{
+    if (n > cursor_left(c))
+        return NULL;
+    const uint8_t *p = c->base + c->at;
+    c->at += n;
+    return p;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* Who owns which bytes of a .hk: nothing may lie over anything else, save a shared_ref over its
+ * target. */
+#include <stdlib.h>
+
+#include "libhkfmt/internal.h"
+#include "libhkfmt/le.h"
+#include "libhkfmt/wire.h"
+
+struct span {
+    uint64_t start, end; /* end past start */
+    size_t tensor;       /* SIZE_MAX for a part of the head or the appendix */
+    const char *what;
+};
+
+struct spans {
+    struct span *list;
+    size_t count;
+};
+
+static void add(struct spans *v, const struct hk_scan *s, uint64_t offset, uint64_t size,
+                size_t tensor, const char *what)
+{
+    if (size > 0 && range_ok(offset, size, s->size))
+        v->list[v->count++] = (struct span){offset, offset + size, tensor, what};
+}
+
+static int by_start(const void *pa, const void *pb)
+{
+    const struct span *a = pa, *b = pb;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    return (a->end > b->end) - (a->end < b->end);
+}
+
+static enum hk_status collect(const struct hk_scan *s, struct spans *v, struct hk_error *err)
+{
+    const struct hk_file *f = s->f;
+    const struct hk_header *h = &f->header;
+    if (f->tensor_count > SIZE_MAX / 3 / sizeof *v->list - 4)
+        return hk_fail_nomem(err);
+    v->list = malloc((3 * f->tensor_count + 4) * sizeof *v->list);
+    if (v->list == NULL)
+        return hk_fail_nomem(err);
+    add(v, s, 0, HK_HEADER_SIZE, SIZE_MAX, "header");
+    add(v, s, h->metadata_offset, h->metadata_size, SIZE_MAX, "metadata");
+    add(v, s, h->tensor_toc_offset, h->tensor_toc_size, SIZE_MAX, "tensor table");
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (t->type == HK_TYPE_SHARED_REF)
+            continue;
+        add(v, s, t->data_offset, t->data_size, i, "data");
+        add(v, s, t->scale_offset, t->scale_size, i, "scales");
+        add(v, s, t->residual_offset, t->residual_size, i, "residual");
+    }
+    qsort(v->list, v->count, sizeof *v->list, by_start);
+    return HK_OK;
+}
+
+static void report_overlap(const struct hk_scan *s, const struct span *a, const struct span *b)
+{
+    const struct span *blame = b->tensor != SIZE_MAX ? b : a;
+    struct hk_where w = {.offset = b->start, .subject = HK_SUBJECT_FILE};
+    if (blame->tensor != SIZE_MAX) {
+        w.subject = HK_SUBJECT_TENSOR;
+        w.name = s->f->tensors[blame->tensor].name;
+        w.index = blame->tensor;
+    }
+    struct hk_bytes other = {0};
+    const struct span *by = blame == a ? b : a;
+    if (by->tensor != SIZE_MAX)
+        other = s->f->tensors[by->tensor].name;
+    hk_report(s->r, HK_FAULT_SECTION_OVERLAP, &w, "%s%s%.*s overlaps %s%s%.*s", blame->what,
+              w.name.n > 0 ? " of tensor " : "", HK_STR(w.name), by->what,
+              other.n > 0 ? " of tensor " : "", HK_STR(other));
+}
+
+static bool all_zero(const uint8_t *p, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (p[i] != 0)
+            return false;
+    return true;
+}
+
+/* Without an appendix the file ends with its last section. A rollback of the reference may leave
+ * the padding that once stood before its first record. */
+static void check_tail(const struct hk_scan *s, uint64_t end)
+{
+    uint64_t left = s->size - end;
+    bool padding = left < 8 && s->size % 8 == 0 && all_zero(s->map + end, left);
+    if (left > 0 && !padding)
+        hk_report(s->r, HK_FAULT_TRAILING, hk_at(end),
+                  "%llu bytes follow the last section and belong to nothing (a torn append?)",
+                  (unsigned long long)left);
+}
+
+enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
+{
+    const struct hk_header *h = &s->f->header;
+    struct spans v = {0};
+    enum hk_status status = collect(s, &v, err);
+    if (status != HK_OK)
+        return status;
+    uint64_t end = 0, appendix = h->appendix_offset;
+    s->appendix_end = s->size;
+    const struct span *last = NULL;
+    for (size_t i = 0; i < v.count; i++) {
+        const struct span *span = &v.list[i];
+        if (last != NULL && span->start < end)
+            report_overlap(s, last, span);
+        if (appendix != 0 && span->start < appendix && span->end > appendix)
+            hk_report(s->r, HK_FAULT_SECTION_OVERLAP, hk_at(appendix), "the appendix overlaps %s",
+                      span->what);
+        if (appendix != 0 && span->start >= appendix && span->start < s->appendix_end)
+            s->appendix_end = span->start; /* an old edit put metadata behind the records */
+        if (span->end > end) {
+            end = span->end;
+            last = span;
+        }
+    }
+    if (h->tensor_count == 0 && h->tensor_data_offset > end && h->tensor_data_offset <= s->size)
+        end = h->tensor_data_offset;
+    if (appendix == 0)
+        check_tail(s, end);
+    free(v.list);
+    return HK_OK;
+}

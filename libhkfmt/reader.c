@@ -1,0 +1,185 @@
+/* An open file: opening by content, closing, and looking at what was parsed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libhkfmt/internal.h"
+#include "libhkfmt/map.h"
+
+void hk_close(struct hk_file **file)
+{
+    struct hk_file *f = *file;
+    if (f == NULL)
+        return;
+    for (size_t i = 0; i < f->part_count; i++)
+        hk_unmap(&f->parts[i]);
+    if (f->stream != NULL)
+        hk_stream_free(f->stream);
+    hk_index_free(&f->kv_index);
+    hk_index_free(&f->tensor_index);
+    hk_index_free(&f->by_bytes);
+    hk_index_free(&f->by_shape);
+    hk_arena_free(&f->arena);
+    free(f->parts);
+    free(f->kvs);
+    free(f->tensors);
+    free(f->records);
+    free(f);
+    *file = NULL;
+}
+
+static enum hk_status parse_foreign(struct hk_file *f, struct hk_error *err)
+{
+    bool short_of = false;
+    uint64_t head = 0;
+    enum hk_status status = hk_parse_gguf(f, false, &short_of, &head, err);
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    if (status == HK_OK)
+        status = hk_build_indexes(f, &reporter, err);
+    return status != HK_OK ? status : capture.status;
+}
+
+static bool is_gguf(const struct hk_part *part)
+{
+    return part->size >= 4 && memcmp(part->map, "GGUF", 4) == 0;
+}
+
+static enum hk_status parse(struct hk_file *f, struct hk_error *err)
+{
+    if (is_gguf(&f->parts[0]))
+        return parse_foreign(f, err);
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    enum hk_status status = hk_parse(f, false, &reporter, err);
+    return status != HK_OK ? status : capture.status;
+}
+
+struct hk_file *hk_file_of(struct hk_part *part)
+{
+    struct hk_file *f = calloc(1, sizeof *f);
+    struct hk_part *parts = malloc(sizeof *parts);
+    if (f == NULL || parts == NULL) {
+        free(f);
+        free(parts);
+        hk_unmap(part);
+        return NULL;
+    }
+    *parts = *part;
+    f->parts = parts;
+    f->part_count = 1;
+    return f;
+}
+
+static enum hk_status open_part(struct hk_file **out, struct hk_part *part, struct hk_error *err)
+{
+    struct hk_file *f = hk_file_of(part);
+    if (f == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status status = parse(f, err);
+    if (status != HK_OK) {
+        hk_close(&f);
+        return status;
+    }
+    *out = f;
+    return HK_OK;
+}
+
+enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    struct hk_part part;
+    enum hk_status status = hk_map_path(&part, path, err);
+    return status != HK_OK ? status : open_part(out, &part, err);
+}
+
+enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err)
+{
+    struct hk_part part;
+    enum hk_status status = hk_map_fd(&part, fd, err);
+    return status != HK_OK ? status : open_part(out, &part, err);
+}
+
+enum hk_format hk_file_format(const struct hk_file *f)
+{
+    return f->format;
+}
+
+uint64_t hk_file_size(const struct hk_file *f)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < f->part_count; i++)
+        size += f->parts[i].size;
+    return f->stream != NULL ? 0 : size;
+}
+
+size_t hk_file_parts(const struct hk_file *f)
+{
+    return f->part_count;
+}
+
+const struct hk_header *hk_file_header(const struct hk_file *f)
+{
+    return &f->header;
+}
+
+bool hk_file_is_stream(const struct hk_file *f)
+{
+    return f->stream != NULL;
+}
+
+size_t hk_kv_count(const struct hk_file *f)
+{
+    return f->kv_count;
+}
+
+const struct hk_kv *hk_kv_at(const struct hk_file *f, size_t i)
+{
+    return i < f->kv_count ? &f->kvs[i] : NULL;
+}
+
+size_t hk_tensor_count(const struct hk_file *f)
+{
+    return f->tensor_count;
+}
+
+const struct hk_tensor *hk_tensor_at(const struct hk_file *f, size_t i)
+{
+    return i < f->tensor_count ? &f->tensors[i] : NULL;
+}
+
+static struct hk_bytes section(const struct hk_file *f, const struct hk_tensor *t, uint64_t offset,
+                               uint64_t size)
+{
+    if (f->stream != NULL || size == 0)
+        return (struct hk_bytes){0};
+    return (struct hk_bytes){f->parts[t->part].map + offset, (size_t)size};
+}
+
+struct hk_bytes hk_tensor_data(const struct hk_file *f, const struct hk_tensor *t)
+{
+    return section(f, t, t->data_offset, t->data_size);
+}
+
+struct hk_bytes hk_tensor_scales(const struct hk_file *f, const struct hk_tensor *t)
+{
+    return section(f, t, t->scale_offset, t->scale_size);
+}
+
+struct hk_bytes hk_tensor_residual(const struct hk_file *f, const struct hk_tensor *t)
+{
+    return section(f, t, t->residual_offset, t->residual_size);
+}
+
+size_t hk_record_count(const struct hk_file *f)
+{
+    return f->record_count;
+}
+
+const struct hk_record *hk_record_at(const struct hk_file *f, size_t i)
+{
+    return i < f->record_count ? &f->records[i] : NULL;
+}
+
+struct hk_bytes hk_record_data(const struct hk_file *f, const struct hk_record *r)
+{
+    return (struct hk_bytes){f->parts[0].map + r->data_offset, (size_t)r->data_size};
+}
