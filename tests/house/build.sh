@@ -10,7 +10,7 @@ fi
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-tracked | tar -c -T - | tar -x -C "$work"
+tracked . | tar -c -T - | tar -x -C "$work"
 here=$PWD
 # Time stamps from the past, so that a touched file is newer on any file system.
 find "$work" -type f -exec touch -d '2020-01-01' {} +

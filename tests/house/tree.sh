@@ -36,14 +36,14 @@ none 'every C file opens with what it holds' "$(unopened)"
 none 'GNUmakefile is under 250 lines' "$(awk 'END { if (NR >= 250) print NR " lines" }' GNUmakefile)"
 none 'no line of a script is over 120 columns' "$(tracked '*.sh' '*.bash' scripts tests/run .ci GNUmakefile |
     xargs -r awk 'length > 120 { print FILENAME ":" FNR }')"
-none 'no path of one machine' "$(tracked | xargs -r -d '\n' grep -InE "$machine")"
-none 'no registry host' "$(tracked | xargs -r -d '\n' grep -InE "$hosts")"
+none 'no path of one machine' "$(tracked . | xargs -r -d '\n' grep -InE "$machine")"
+none 'no registry host' "$(tracked . | xargs -r -d '\n' grep -InE "$hosts")"
 none 'nothing left to do is left in a comment' \
     "$(tracked '*.c' '*.h' '*.sh' '*.bats' '*.bash' | xargs -r grep -nE '\b(TOD[O]|FIXM[E]|XX[X])\b')"
 none 'no trailing blanks' "$(tracked '*.c' '*.h' '*.sh' '*.bats' '*.bash' 'man/*' '*.md' GNUmakefile scripts |
     xargs -r grep -nE '[ 	]+$')"
-none 'no file of 2 MiB or more' "$(tracked | xargs -r -d '\n' stat -c '%s %n' | awk '$1 >= 2097152')"
-none 'the tree is under 20 MiB' "$(tracked | xargs -r -d '\n' stat -c %s |
+none 'no file of 2 MiB or more' "$(tracked . | xargs -r -d '\n' stat -c '%s %n' | awk '$1 >= 2097152')"
+none 'the tree is under 20 MiB' "$(tracked . | xargs -r -d '\n' stat -c %s |
     awk '{ sum += $1 } END { if (sum >= 20971520) print sum " bytes" }')"
 none 'scripts can be run' "$(for script in scripts/* tests/run .ci/run; do
     [ -x "$script" ] || echo "$script"

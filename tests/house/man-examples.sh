@@ -1,0 +1,99 @@
+#!/bin/sh
+# Runs the EXAMPLES of the man pages of sections 1 and 5 (manual.sh has the library's).
+#
+# In that section each literal block (.Bd -literal ... .Ed) is a session in a directory that holds
+# model.gguf and model.hk, the same for all blocks of a page, with the programs in PATH:
+#
+#   - a line "$ COMMAND" is run by sh; one that ends in a backslash goes on in the next line;
+#   - the lines after it, if there are any, are its output: standard output, or that followed by
+#     standard error; a last line "..." stands for whatever else comes;
+#   - it has to exit 0, or N where the command ends in "  # exit N".
+#
+# Blocks without "$ " are text and are not run.
+. tests/tap.sh
+
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+model=$HK_FIXTURES/models/stories260K-f16.gguf
+PATH=$B/bin:$PATH
+export PATH HOME="$work"
+
+# extract PAGE DIRECTORY: writes N.cmd, N.status and, where output is given, N.out.
+# shellcheck disable=SC2016 # a program for awk
+extract() {
+    awk -v dir="$2" '
+    function plain(s) {
+        gsub(/\\&/, "", s); gsub(/\\-/, "-", s); gsub(/\\\(aq/, "\047", s); gsub(/\\\(dq/, "\"", s)
+        gsub(/\\\(ga/, "`", s); gsub(/\\\(ha/, "^", s); gsub(/\\\(ti/, "~", s)
+        gsub(/\\(e|\(rs)/, "\\", s)
+        return s
+    }
+    function command(s) {
+        if (match(s, /[ \t]*# exit [0-9]+$/)) {
+            print substr(s, RSTART + RLENGTH - 1) + 0 >(base ".status")
+            s = substr(s, 1, RSTART - 1)
+        }
+        print s >(base ".cmd")
+        more = s ~ /\\$/
+    }
+    /^\.Sh / { inside = $2 == "EXAMPLES" }
+    !inside { next }
+    /^\.Bd .*-literal/ { block = 1; base = ""; next }
+    /^\.Ed/ { block = 0; next }
+    !block || /^\.\\"/ { next }
+    { line = plain($0) }
+    line ~ /^\$ / { base = sprintf("%s/%03d", dir, ++n); command(substr(line, 3)); next }
+    base == "" { next }
+    more { command(line); next }
+    { print line >(base ".out") }' "$1"
+}
+
+# agrees EXPECTED ACTUAL
+agrees() {
+    if [ "$(tail -n 1 "$1")" = ... ]; then
+        lines=$(($(wc -l <"$1") - 1))
+        [ "$(head -n $lines "$1")" = "$(head -n $lines "$2")" ]
+    else
+        cmp -s "$1" "$2"
+    fi
+}
+
+# example PAGE BASE: one command, in the current directory.
+example() {
+    title="$1: $(head -n 1 "$2.cmd")"
+    want=$(cat "$2.status" 2>/dev/null || echo 0)
+    sh "$2.cmd" </dev/null >"$2.stdout" 2>"$2.stderr"
+    got=$?
+    cat "$2.stdout" "$2.stderr" >"$2.both"
+    if [ "$got" != "$want" ]; then
+        fail "$title" "exit status $got, not $want
+$(cat "$2.both")"
+    elif [ -f "$2.out" ] && ! agrees "$2.out" "$2.stdout" && ! agrees "$2.out" "$2.both"; then
+        fail "$title" "the page has:
+$(cat "$2.out")
+the command gives:
+$(cat "$2.both")"
+    else
+        pass "$title"
+    fi
+}
+
+works 'the example model is there' test -f "$model"
+for page in man/*.[15]; do
+    name=$(basename "$page")
+    mkdir -p "$work/$name/dir" "$work/$name/steps"
+    cp "$model" "$work/$name/dir/model.gguf"
+    hk-convert "$model" "$work/$name/dir/model.hk" || fail "$name: a model for its examples"
+    extract "$page" "$work/$name/steps"
+    ran=0
+    for step in "$work/$name/steps"/*.cmd; do
+        [ -f "$step" ] || continue
+        cd "$work/$name/dir" || exit 2
+        example "$name" "${step%.cmd}"
+        cd "$OLDPWD" || exit 2
+        ran=$((ran + 1))
+    done
+    case $name in *.1) works "$name: has examples" test $ran -gt 0 ;; esac
+done
+
+finish
