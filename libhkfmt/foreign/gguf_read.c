@@ -322,16 +322,18 @@ static bool read_tensors(struct gguf_reader *r, struct hk_file *f)
  * padding behind it: GGUF writers pad the last one too, so that a file cut anywhere is noticed. */
 static bool place_tensor(struct gguf_reader *r, const struct hk_header *h, struct hk_tensor *t)
 {
-    uint64_t padded, end, start = h->tensor_data_offset;
-    bool fits = add_ok(start, t->data_offset, &t->data_offset) &&
-                align_ok(t->data_size, h->alignment, &padded) &&
-                add_ok(t->data_offset, padded, &end) && end <= INT64_MAX;
-    if (fits && (r->stream || end <= r->c.end))
-        return true;
-    return gguf_fail(r, HK_E_RANGE, t->entry_offset,
-                     "%llu bytes at 0x%llx, padded to %u, end past the end of the file",
-                     (unsigned long long)t->data_size, (unsigned long long)t->data_offset,
-                     h->alignment);
+    uint64_t first, padded, end;
+    bool fits = add_ok(h->tensor_data_offset, t->data_offset, &first) &&
+                align_ok(t->data_size, h->alignment, &padded) && add_ok(first, padded, &end) &&
+                end <= INT64_MAX;
+    if (!fits || (!r->stream && end > r->c.end))
+        return gguf_fail(r, HK_E_RANGE, t->entry_offset,
+                         "%llu bytes at offset %llu of the data at 0x%llx, padded to %u, end past "
+                         "the end of the file",
+                         (unsigned long long)t->data_size, (unsigned long long)t->data_offset,
+                         (unsigned long long)h->tensor_data_offset, h->alignment);
+    t->data_offset = first;
+    return true;
 }
 
 static int by_offset(const void *pa, const void *pb, void *tensors)
