@@ -1,6 +1,7 @@
 /* Layouts of the ggml block types: what lies at which byte of a block. Everything is bytes, so a
  * block may start at any address; multi-byte fields are little-endian. The meaning of the fields is
- * with the decoders in dequant_*.c. Nothing of libhkfmt but this and tables.h is for the kernels. */
+ * with the decoders in dequant_*.c. Nothing of libhkfmt but this and tables.h is for the kernels.
+ */
 #ifndef HK_BLOCKS_H
 #define HK_BLOCKS_H
 

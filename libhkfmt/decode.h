@@ -16,6 +16,7 @@ enum { HK_MAX_BLOCK = 256 }; /* elements in the largest block */
 
 /* The decoder of storage type TYPE; NULL if that is of another class. */
 hk_dense_fn *hk_dense_decoder(unsigned type); /* dequant_dense.c */
+hk_dense_fn hk_decode_f32;
 hk_block_fn *hk_block_decoder(unsigned type);
 
 hk_block_fn hk_decode_q4_0, hk_decode_q4_1, hk_decode_q5_0, hk_decode_q5_1, hk_decode_q8_0,
@@ -24,7 +25,8 @@ hk_block_fn hk_decode_q2_k, hk_decode_q3_k, hk_decode_q4_k, hk_decode_q5_k, hk_d
     hk_decode_q8_k; /* dequant_k.c */
 hk_block_fn hk_decode_iq1_s, hk_decode_iq1_m, hk_decode_iq2_xxs, hk_decode_iq2_xs, hk_decode_iq2_s,
     hk_decode_iq3_xxs, hk_decode_iq3_s, hk_decode_iq4_nl, hk_decode_iq4_xs; /* dequant_iq.c */
-hk_block_fn hk_decode_tq1_0, hk_decode_tq2_0, hk_decode_mxfp4, hk_decode_nvfp4; /* dequant_micro.c */
+hk_block_fn hk_decode_tq1_0, hk_decode_tq2_0, hk_decode_mxfp4,
+    hk_decode_nvfp4; /* dequant_micro.c */
 
 static inline float hk_bits_f32(uint32_t bits)
 {
@@ -93,6 +95,8 @@ void hk_tiles_read(const struct hk_tiles *t, uint64_t first, size_t n, float *ds
 struct hk_pairs {
     const uint8_t *indexes, *values;
 };
+/* Bytes of its indexes; the values follow. */
+uint64_t hk_pairs_indexes(uint64_t elems);
 void hk_pairs_read(const struct hk_pairs *p, uint64_t first, size_t n, float *dst);
 
 /* A bit for each element and a value for each bit that is set. RANK[i] is the number of bits set

@@ -4,7 +4,7 @@
 
 enum { STEP = 16 };
 
-static void f32(const uint8_t *restrict src, size_t n, float *restrict dst)
+void hk_decode_f32(const uint8_t *restrict src, size_t n, float *restrict dst)
 {
     if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
         if (n > 0)
@@ -50,11 +50,11 @@ DENSE(f64, 8, (float)le_f64(p))
 hk_dense_fn *hk_dense_decoder(unsigned type)
 {
     static hk_dense_fn *const decoders[] = {
-        [HK_TYPE_F32] = f32,       [HK_TYPE_F16] = f16,       [HK_TYPE_BF16] = bf16,
-        [HK_TYPE_FP8_E4M3] = e4m3, [HK_TYPE_FP8_E5M2] = e5m2, [HK_TYPE_INT8] = s8,
-        [HK_TYPE_INT32] = s32,     [HK_TYPE_INT64] = s64,     [HK_TYPE_UINT8] = u8,
-        [HK_TYPE_BOOL] = truth,    [HK_TYPE_INT16] = s16,     [HK_TYPE_UINT16] = u16,
-        [HK_TYPE_UINT32] = u32,    [HK_TYPE_UINT64] = u64,    [HK_TYPE_F64] = f64,
+        [HK_TYPE_F32] = hk_decode_f32, [HK_TYPE_F16] = f16,       [HK_TYPE_BF16] = bf16,
+        [HK_TYPE_FP8_E4M3] = e4m3,     [HK_TYPE_FP8_E5M2] = e5m2, [HK_TYPE_INT8] = s8,
+        [HK_TYPE_INT32] = s32,         [HK_TYPE_INT64] = s64,     [HK_TYPE_UINT8] = u8,
+        [HK_TYPE_BOOL] = truth,        [HK_TYPE_INT16] = s16,     [HK_TYPE_UINT16] = u16,
+        [HK_TYPE_UINT32] = u32,        [HK_TYPE_UINT64] = u64,    [HK_TYPE_F64] = f64,
     };
     return type < sizeof decoders / sizeof *decoders ? decoders[type] : NULL;
 }

@@ -102,8 +102,8 @@ void hk_decode_iq1_s(const uint8_t *restrict block, float *restrict y)
     }
 }
 
-/* The half is spread over the top nibbles of the four scale words, lowest first; below them are four
- * 3-bit scales for 16 elements each. */
+/* The half is spread over the top nibbles of the four scale words, lowest first; below them are
+ * four 3-bit scales for 16 elements each. */
 void hk_decode_iq1_m(const uint8_t *restrict block, float *restrict y)
 {
     const struct hk_iq1_m *b = (const void *)block;

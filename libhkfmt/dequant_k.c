@@ -4,9 +4,9 @@
 
 enum { GROUP = 16 };
 
-/* Scales and minimums of q4_k and q5_k, six bits each in twelve bytes: the first four of both in the
- * low six bits of bytes 0..3 and 4..7, the others a nibble each in bytes 8..11 below the two bits
- * left over. */
+/* Scales and minimums of q4_k and q5_k, six bits each in twelve bytes: the first four of both in
+ * the low six bits of bytes 0..3 and 4..7, the others a nibble each in bytes 8..11 below the two
+ * bits left over. */
 static inline void twelve_bytes(const uint8_t *s, uint8_t scale[8], uint8_t min[8])
 {
     for (int j = 0; j < 4; j++) {

@@ -3,8 +3,8 @@
 #include "libhkfmt/decode.h"
 #include "libhkfmt/tables.h"
 
-/* DIGITS base-3 digits of each of N bytes, most significant first: all first digits, then all second
- * ones. A byte is a fraction of 256; times three, its next digit is what carries over. */
+/* DIGITS base-3 digits of each of N bytes, most significant first: all first digits, then all
+ * second ones. A byte is a fraction of 256; times three, its next digit is what carries over. */
 static inline float *ternary(const uint8_t *restrict q, int n, int digits, float d,
                              float *restrict y)
 {

@@ -61,7 +61,7 @@ struct check {
 };
 
 #define FAULT(c, id, fmt, ...)                                                                     \
-    hk_report((c)->reporter, HK_FAULT_##id, &(c)->where, "tensor '%.*s': " fmt,                    \
+    hk_report((c)->reporter, HK_FAULT_##id, &(c)->where, "tensor %.*s: " fmt,                      \
               HK_STR((c)->t->name), __VA_ARGS__)
 
 #define REFUSE(c, ...) ((c)->good = false, FAULT(c, __VA_ARGS__))
@@ -168,12 +168,6 @@ static bool fits_f32(const struct hk_tensor *t, struct hk_geometry *g)
     return true;
 }
 
-static void mislabelled(struct check *c, const char *label)
-{
-    c->g->mislabelled = true;
-    FAULT(c, MISLABELLED, "dense f32 under %s", label);
-}
-
 static uint64_t mask_bytes(uint64_t elems)
 {
     return (elems + 31) / 32 * 4;
@@ -188,29 +182,26 @@ static void check_2_4(struct check *c)
     bool whole = c->g->elems % 4 == 0;
     c->g->form = HK_FORM_2_4;
     if (c->t->type == HK_TYPE_F32 && !(whole && c->t->data_size == size) && fits_f32(c->t, c->g))
-        mislabelled(c, "sparsity structured_2_4");
+        c->g->mislabelled = true;
     else if (!whole)
         REFUSE(c, DATA_SIZE, "%llu elements are not groups of 4", (unsigned long long)c->g->elems);
     else
         expect_data(c, size, size);
 }
 
-/* The label is on data as long as dense f32. Only the payload can tell whether they are; the
- * decoder looks, and takes the sparse form if it fits exactly. */
-static bool perhaps_f32(struct check *c, const char *label)
+/* Whether a sparsity label is on data as long as dense f32. Only the payload can tell if they are
+ * that; the decoder looks, and takes the sparse form if it fits exactly. */
+static bool perhaps_f32(struct check *c)
 {
-    if (c->t->type != HK_TYPE_F32 || c->g->elems == 0 || !fits_f32(c->t, c->g))
-        return false;
-    c->g->mislabelled = true;
-    FAULT(c, MISLABELLED, "sparsity %s on what is as long as dense f32", label);
-    return true;
+    c->g->mislabelled = c->t->type == HK_TYPE_F32 && c->g->elems != 0 && fits_f32(c->t, c->g);
+    return c->g->mislabelled;
 }
 
 /* A mask and one f32 for each bit set. How many those are is for the decoder to see. */
 static void check_bitmask(struct check *c)
 {
     uint64_t mask = mask_bytes(c->g->elems);
-    if (!perhaps_f32(c, "bitmask")) {
+    if (!perhaps_f32(c)) {
         expect_data(c, mask, mask + 4 * c->g->elems);
         if (c->good && c->t->data_size % 4 != 0)
             REFUSE(c, DATA_SIZE, "data_size %llu of a bitmask tensor is not a multiple of 4",
@@ -223,7 +214,7 @@ static void check_bitmask(struct check *c)
  * csr can be a label left behind on dense f32: no tool that does so knows bsr. */
 static void check_bsr(struct check *c)
 {
-    bool dense = c->t->sparsity == HK_SPARSITY_CSR && perhaps_f32(c, "csr");
+    bool dense = c->t->sparsity == HK_SPARSITY_CSR && perhaps_f32(c);
     if (dense && c->t->data_size < 12)
         return;
     c->g->form = HK_FORM_BSR;
@@ -247,8 +238,9 @@ static void check_tiled(struct check *c)
 
 /* Dense elements and ggml blocks, but for f32. The pruning tool of the reference writes f32 bytes
  * and keeps the original type (format-notes 4.5). Under sparsity bitmask, which is its mark, such a
- * tensor is read as what it is, with a warning; without the mark the length only says that type and
- * bytes disagree, and which of them is right is a guess: an error that names the suspicion. */
+ * tensor is read as what it is and marked as mislabelled; without the mark the length only says
+ * that type and bytes disagree, and which of them is right is a guess: an error that names the
+ * suspicion. */
 static void check_blocks(struct check *c)
 {
     struct hk_geometry *g = c->g;
@@ -256,7 +248,7 @@ static void check_blocks(struct check *c)
     bool wide = c->t->data_size == 4 * g->elems && (elems != 1 || bytes != 4) && g->elems != 0;
     if (wide && c->t->sparsity == HK_SPARSITY_BITMASK) {
         as_f32(g);
-        mislabelled(c, c->info->name);
+        g->mislabelled = true;
         return;
     }
     g->form = elems == 1 ? HK_FORM_DENSE : HK_FORM_BLOCKS;

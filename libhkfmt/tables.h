@@ -1,5 +1,5 @@
-/* Constant tables of the block formats: grids that codes of the I-quants index, sign patterns, value
- * sets. Element 0 of an entry is the first in memory. */
+/* Constant tables of the block formats: grids that codes of the I-quants index, sign patterns,
+ * value sets. Element 0 of an entry is the first in memory. */
 #ifndef HK_TABLES_H
 #define HK_TABLES_H
 
