@@ -1,7 +1,6 @@
 /* Arrays in metadata: the array blobs of format-notes section 2.2, and flat json arrays turned into
  * such blobs. */
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "libhkfmt/internal.h"

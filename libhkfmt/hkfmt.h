@@ -551,8 +551,9 @@ struct hk_writer_options {
 
 HK_API HK_MUST enum hk_status
 hk_writer_new(struct hk_writer **out, const struct hk_writer_options *opt, struct hk_error *err);
-/* Add or replace a metadata pair (copied). HK_E_FORMAT: the value does not have the size of its
- * type; HK_E_RANGE: key longer than 65535 bytes or value than 2^32-1; HK_E_USE: empty key. */
+/* Add or replace a metadata pair (copied). The key hk.alignment is the writer's own: setting it has
+ * no effect. HK_E_FORMAT: the value does not have the size of its type; HK_E_RANGE: key longer than
+ * 65535 bytes or value than 2^32-1; HK_E_USE: empty key. */
 HK_API HK_MUST enum hk_status hk_writer_set(struct hk_writer *w, struct hk_bytes key,
                                             enum hk_meta_type type, struct hk_bytes value,
                                             struct hk_error *err);
