@@ -114,15 +114,44 @@ json_t *tool_json_hex(const uint8_t *p, size_t n);
 /* Set KEY of OBJECT to VALUE, taking over VALUE; exits 2 when out of memory (VALUE NULL). */
 void tool_json_set(json_t *object, const char *key, json_t *value);
 void tool_json_push(json_t *array, json_t *value);
-/* The same with a key that came from a file: made UTF-8 as in tool_json_bytes(). Where OBJECT has
- * that key already, "~NUMBER" is added to it. */
-void tool_json_set_bytes(json_t *object, struct hk_bytes key, uint64_t number, json_t *value);
 /* Shortest decimal that reads back as V, as JSON writes it; BUFFER holds 32. False (and "null") for
  * NaN and infinities. */
 bool tool_float_text(float v, char *buffer);
-/* Print V without a newline, pretty or on one line. */
-void tool_json_write(const json_t *v, FILE *file, bool pretty);
 /* Print V and a newline to FILE and free it. */
 void tool_json_print(json_t *v, FILE *file);
+
+/* An object that is printed member by member, for what would be too big as a tree. */
+struct tool_json_out {
+    FILE *file;
+    bool pretty;
+    unsigned depth;
+    bool first; /* nothing is in the innermost object or array yet */
+};
+void tool_json_begin(struct tool_json_out *o, FILE *file); /* opens the object */
+void tool_json_end(struct tool_json_out *o);               /* closes it, with a newline */
+/* Print V and free it: as member KEY of an object, or with KEY NULL as element of an array. */
+void tool_json_put(struct tool_json_out *o, const char *key, json_t *v);
+/* The same with a key of any bytes, made UTF-8 as tool_json_bytes() does. */
+void tool_json_put_bytes(struct tool_json_out *o, struct hk_bytes key, json_t *v);
+/* Open and close a nested object or array: BRACKET is '{' or '[', then '}' or ']'. */
+void tool_json_enter(struct tool_json_out *o, const char *key, char bracket);
+void tool_json_leave(struct tool_json_out *o, char bracket);
+
+/* ---- tables for people: cells are collected row by row, then printed in aligned columns ---- */
+
+struct tool_table {
+    size_t columns;
+    const char *right; /* one letter a column: 'r' aligns right, anything else left */
+    struct tool_cell *cells;
+    size_t count, room;
+};
+/* Add the next cell, from bytes of a file (escaped; cut with "..." after MOST columns, 0 for no
+ * limit) or formatted. Exits 2 when out of memory. */
+void tool_cell_bytes(struct tool_table *t, struct hk_bytes b, size_t most);
+void tool_cell(struct tool_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Print the rows to FILE, two blanks between columns, and forget them. */
+void tool_table_print(struct tool_table *t, FILE *file);
+/* "17 B", "1.5 KiB", ... in BUFFER, which holds 24; returns it. */
+const char *tool_human_size(uint64_t n, char *buffer);
 
 #endif

@@ -144,25 +144,6 @@ void tool_json_set(json_t *object, const char *key, json_t *value)
         tool_nomem();
 }
 
-void tool_json_set_bytes(json_t *object, struct hk_bytes key, uint64_t number, json_t *value)
-{
-    size_t length;
-    char *text = replaced(key, &length);
-    char *longer = text != NULL ? realloc(text, length + 24) : NULL;
-    if (longer == NULL)
-        tool_nomem();
-    text = longer;
-    while (json_object_getn(object, text, length) != NULL) {
-        length += (size_t)snprintf(text + length, 24, "~%llu", (unsigned long long)number);
-        if ((longer = realloc(text, length + 24)) == NULL)
-            tool_nomem();
-        text = longer;
-    }
-    if (json_object_setn_new_nocheck(object, text, length, value) != 0)
-        tool_nomem();
-    free(text);
-}
-
 void tool_json_push(json_t *array, json_t *value)
 {
     if (json_array_append_new(array, value) != 0)
@@ -170,12 +151,6 @@ void tool_json_push(json_t *array, json_t *value)
 }
 
 /* ---- printing ---- */
-
-struct printer {
-    FILE *file;
-    bool pretty;
-    unsigned depth;
-};
 
 static void print_escaped(FILE *file, uint32_t code)
 {
@@ -200,7 +175,7 @@ static void print_escaped(FILE *file, uint32_t code)
     }
 }
 
-/* Every string of a tree is UTF-8; were one not, its bytes would be replaced here as well. */
+/* Strings of a tree are UTF-8, keys of a file perhaps not: each stray byte becomes U+FFFD. */
 static void print_string(FILE *file, const char *s, size_t length)
 {
     const uint8_t *p = (const uint8_t *)s;
@@ -228,13 +203,13 @@ static void print_real(FILE *file, double v)
     fputs(text, file);
 }
 
-static void new_line(const struct printer *p)
+static void new_line(const struct tool_json_out *p)
 {
     if (p->pretty)
         fprintf(p->file, "\n%*s", (int)p->depth * 2, "");
 }
 
-static void print_value(struct printer *p, const json_t *v);
+static void print_value(struct tool_json_out *p, const json_t *v);
 
 /* A short array of plain values stays on one line on a terminal too: shapes. */
 static bool is_inline(const json_t *array)
@@ -249,7 +224,7 @@ static bool is_inline(const json_t *array)
     return n <= MOST;
 }
 
-static void print_array(struct printer *p, const json_t *v)
+static void print_array(struct tool_json_out *p, const json_t *v)
 {
     size_t n = json_array_size(v);
     bool one_line = is_inline(v);
@@ -269,7 +244,7 @@ static void print_array(struct printer *p, const json_t *v)
 }
 
 /* jansson's iterator takes the object without const, but only reads it. */
-static void print_object(struct printer *p, json_t *v)
+static void print_object(struct tool_json_out *p, json_t *v)
 {
     bool first = true;
     putc('{', p->file);
@@ -290,7 +265,7 @@ static void print_object(struct printer *p, json_t *v)
 }
 
 /* Depth: trees come from the programs or from jansson's parser, which stops at 2048. */
-static void print_value(struct printer *p, const json_t *v)
+static void print_value(struct tool_json_out *p, const json_t *v)
 {
     switch (json_typeof(v)) {
     case JSON_OBJECT:
@@ -318,17 +293,86 @@ static void print_value(struct printer *p, const json_t *v)
     }
 }
 
-void tool_json_write(const json_t *v, FILE *file, bool pretty)
-{
-    struct printer p = {file, pretty, 0};
-    if (v == NULL)
-        tool_nomem();
-    print_value(&p, v);
-}
-
 void tool_json_print(json_t *v, FILE *file)
 {
-    tool_json_write(v, file, isatty(fileno(file)));
+    if (v == NULL)
+        tool_nomem();
+    struct tool_json_out o = {.file = file, .pretty = isatty(fileno(file)) != 0};
+    print_value(&o, v);
     putc('\n', file);
     json_decref(v);
+}
+
+/* ---- printing piece by piece ---- */
+
+/* What goes before a member or element. */
+static void separate(struct tool_json_out *o)
+{
+    if (!o->first)
+        putc(',', o->file);
+    if (o->depth > 0)
+        new_line(o);
+    o->first = false;
+}
+
+static void put_key(struct tool_json_out *o, const char *key, size_t length)
+{
+    separate(o);
+    print_string(o->file, key, length);
+    fputs(o->pretty ? ": " : ":", o->file);
+}
+
+static void put_value(struct tool_json_out *o, json_t *v)
+{
+    if (v == NULL)
+        tool_nomem();
+    print_value(o, v);
+    json_decref(v);
+}
+
+void tool_json_put(struct tool_json_out *o, const char *key, json_t *v)
+{
+    if (key != NULL)
+        put_key(o, key, strlen(key));
+    else
+        separate(o);
+    put_value(o, v);
+}
+
+void tool_json_put_bytes(struct tool_json_out *o, struct hk_bytes key, json_t *v)
+{
+    put_key(o, (const char *)key.p, key.n);
+    put_value(o, v);
+}
+
+void tool_json_enter(struct tool_json_out *o, const char *key, char bracket)
+{
+    if (key != NULL)
+        put_key(o, key, strlen(key));
+    else
+        separate(o);
+    putc(bracket, o->file);
+    o->depth++;
+    o->first = true;
+}
+
+void tool_json_leave(struct tool_json_out *o, char bracket)
+{
+    o->depth--;
+    if (!o->first)
+        new_line(o);
+    putc(bracket, o->file);
+    o->first = false;
+}
+
+void tool_json_begin(struct tool_json_out *o, FILE *file)
+{
+    *o = (struct tool_json_out){.file = file, .pretty = isatty(fileno(file)) != 0, .first = true};
+    tool_json_enter(o, NULL, '{');
+}
+
+void tool_json_end(struct tool_json_out *o)
+{
+    tool_json_leave(o, '}');
+    putc('\n', o->file);
 }

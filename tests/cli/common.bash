@@ -8,11 +8,11 @@
 
 bats_require_minimum_version 1.5.0
 
-ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 B=${B:-build}
 [[ $B == /* ]] || B=$ROOT/$B
 BIN=$B/bin
-FIX=$ROOT/tests/fixtures
+export FIX=$ROOT/tests/fixtures
 SHARED=${HK_SHARED:-}
 [[ -n $SHARED || ! -d $ROOT/../shared/fixtures ]] || SHARED=$(cd "$ROOT/../shared" && pwd)
 MKHK=$ROOT/tests/cli/mkhk.py

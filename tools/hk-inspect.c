@@ -1,0 +1,215 @@
+/* hk-inspect: header, metadata, tensors and appendix of model files as JSON, or as a table. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/inspect.h"
+
+enum { OPT_APPENDIX, OPT_FULL, OPT_HEADER, OPT_METADATA, OPT_TABLE, OPT_TENSORS };
+
+static const struct tool_option options[] = {
+    [OPT_APPENDIX] = {"appendix", 0, NULL, "show the appendix records"},
+    [OPT_FULL] = {"full", 0, NULL, "show long arrays and opaque bytes whole"},
+    [OPT_HEADER] = {"header", 0, NULL, "show the file header"},
+    [OPT_METADATA] = {"metadata", 0, NULL, "show the metadata"},
+    [OPT_TABLE] = {"table", 0, NULL, "print tables for people, not JSON"},
+    [OPT_TENSORS] = {"tensors", 0, NULL, "show the tensor table"},
+};
+
+static const struct tool tool = {
+    .name = "hk-inspect",
+    .operands = "FILE...",
+    .about = "Show what is in model files (.hk or GGUF) as JSON; without a section option, all.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+struct choice {
+    unsigned sections;
+    bool full, table;
+};
+
+/* ---- JSON ---- */
+
+static json_t *flag_names(uint32_t flags)
+{
+    json_t *names = json_array();
+    for (unsigned bit = 0; bit < 32; bit++) {
+        if ((flags >> bit & 1) == 0)
+            continue;
+        char number[16];
+        snprintf(number, sizeof number, "bit%u", bit);
+        const char *name = hk_flag_name(bit);
+        tool_json_push(names, json_string(name != NULL ? name : number));
+    }
+    return names;
+}
+
+static json_t *header_json(const struct hk_file *f)
+{
+    const struct hk_header *h = hk_file_header(f);
+    char version[24];
+    inspect_version(f, version);
+    json_t *v = json_object();
+    tool_json_set(v, "version", json_string(version));
+    tool_json_set(v, "flags", flag_names(h->flags));
+    tool_json_set(v, "alignment", tool_json_uint(h->alignment));
+    tool_json_set(v, "split_index", tool_json_uint(h->split_index));
+    tool_json_set(v, "split_count", tool_json_uint(h->split_count));
+    tool_json_set(v, "tensor_count", tool_json_uint(h->tensor_count));
+    tool_json_set(v, "metadata_kv_count", tool_json_uint(h->metadata_kv_count));
+    tool_json_set(v, "metadata_offset", tool_json_uint(h->metadata_offset));
+    tool_json_set(v, "metadata_size", tool_json_uint(h->metadata_size));
+    tool_json_set(v, "tensor_toc_offset", tool_json_uint(h->tensor_toc_offset));
+    tool_json_set(v, "tensor_toc_size", tool_json_uint(h->tensor_toc_size));
+    tool_json_set(v, "tensor_data_offset", tool_json_uint(h->tensor_data_offset));
+    tool_json_set(v, "appendix_offset", tool_json_uint(h->appendix_offset));
+    tool_json_set(v, "checksum", tool_json_uint(h->checksum));
+    return v;
+}
+
+static json_t *shape_json(const struct hk_tensor *t)
+{
+    json_t *shape = json_array();
+    for (size_t d = 0; d < t->ndim; d++)
+        tool_json_push(shape, tool_json_uint(t->shape[d]));
+    return shape;
+}
+
+static json_t *tensor_json(const struct hk_file *f, const struct hk_tensor *t)
+{
+    float ratio;
+    memcpy(&ratio, &t->sparsity_ratio, sizeof ratio);
+    json_t *v = json_object();
+    tool_json_set(v, "name", tool_json_bytes(t->name));
+    tool_json_set(v, "type", tool_json_text(hk_type_info(t->type)->name));
+    tool_json_set(v, "shape", shape_json(t));
+    tool_json_set(v, "layout", tool_json_text(hk_layout_name(t->layout)));
+    tool_json_set(v, "sparsity", tool_json_text(hk_sparsity_name(t->sparsity)));
+    tool_json_set(v, "offset", tool_json_uint(t->data_offset));
+    tool_json_set(v, "size", tool_json_uint(t->data_size));
+    tool_json_set(v, "scale_offset", tool_json_uint(t->scale_offset));
+    tool_json_set(v, "scale_size", tool_json_uint(t->scale_size));
+    tool_json_set(v, "residual_offset", tool_json_uint(t->residual_offset));
+    tool_json_set(v, "residual_size", tool_json_uint(t->residual_size));
+    tool_json_set(v, "block_size", tool_json_uint(t->block_size));
+    tool_json_set(v, "sparsity_ratio", tool_json_float(ratio));
+    if (hk_file_parts(f) > 1)
+        tool_json_set(v, "part", tool_json_uint(t->part));
+    return v;
+}
+
+static json_t *metrics_json(const struct hk_record *r)
+{
+    static const char *const names[] = {"loss", "acc", "pass", "custom"};
+    json_t *v = json_object();
+    for (size_t i = 0; i < 4; i++) {
+        float metric;
+        memcpy(&metric, &r->metrics[i], sizeof metric);
+        tool_json_set(v, names[i], tool_json_float(metric));
+    }
+    return v;
+}
+
+/* Digest and lineage read the record's payload; they fail for want of memory only. */
+static json_t *record_json(const struct hk_file *f, size_t i)
+{
+    const struct hk_record *r = hk_record_at(f, i);
+    uint8_t hash[HK_SHA256_SIZE];
+    enum hk_lineage lineage;
+    if (hk_record_hash(f, i, hash, NULL) != HK_OK ||
+        hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
+        tool_nomem();
+    json_t *v = json_object();
+    tool_json_set(v, "index", tool_json_uint(i));
+    tool_json_set(v, "type", inspect_record_type(r));
+    tool_json_set(v, "name", tool_json_bytes(r->name));
+    tool_json_set(v, "target", tool_json_bytes(r->target));
+    tool_json_set(v, "generation", tool_json_uint(r->generation));
+    tool_json_set(v, "timestamp", tool_json_uint(r->timestamp));
+    tool_json_set(v, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
+    tool_json_set(v, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
+    tool_json_set(v, "metrics", metrics_json(r));
+    tool_json_set(v, "offset", tool_json_uint(r->offset));
+    tool_json_set(v, "size", tool_json_uint(r->data_size));
+    tool_json_set(v, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
+    tool_json_set(v, "hash", tool_json_hex(hash, sizeof hash));
+    tool_json_set(v, "crc32", tool_json_uint(r->data_crc32));
+    tool_json_set(v, "lineage", tool_json_text(hk_lineage_name(lineage)));
+    tool_json_set(v, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));
+    return v;
+}
+
+/* Member by member: a tree of a million tensors would take gigabytes. */
+static void print_json(const struct hk_file *f, const char *name, const struct choice *c)
+{
+    struct tool_json_out o;
+    tool_json_begin(&o, stdout);
+    tool_json_put(&o, "file", tool_json_text(name));
+    tool_json_put(&o, "format", json_string(hk_format_name(hk_file_format(f))));
+    tool_json_put(&o, "size", tool_json_uint(hk_file_size(f)));
+    if (hk_file_parts(f) > 1)
+        tool_json_put(&o, "parts", tool_json_uint(hk_file_parts(f)));
+    if (c->sections & INSPECT_HEADER)
+        tool_json_put(&o, "header", header_json(f));
+    if (c->sections & INSPECT_METADATA)
+        inspect_metadata(f, c->full, &o);
+    if (c->sections & INSPECT_TENSORS) {
+        tool_json_enter(&o, "tensors", '[');
+        for (size_t i = 0; i < hk_tensor_count(f) && !ferror(stdout); i++)
+            tool_json_put(&o, NULL, tensor_json(f, hk_tensor_at(f, i)));
+        tool_json_leave(&o, ']');
+    }
+    if (c->sections & INSPECT_APPENDIX) {
+        tool_json_enter(&o, "appendix", '[');
+        for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
+            tool_json_put(&o, NULL, record_json(f, i));
+        tool_json_leave(&o, ']');
+    }
+    tool_json_end(&o);
+}
+
+/* ---- the program ---- */
+
+static int inspect(const char *path, const struct choice *c)
+{
+    struct hk_file *f;
+    struct hk_error err;
+    if (tool_open(&f, path, &err) != HK_OK)
+        return tool_error(path, &err);
+    if (c->table)
+        inspect_tables(f, path, c->sections, c->full);
+    else
+        print_json(f, path, c);
+    hk_close(&f);
+    return TOOL_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const unsigned section_of[] = {
+        [OPT_APPENDIX] = INSPECT_APPENDIX,
+        [OPT_HEADER] = INSPECT_HEADER,
+        [OPT_METADATA] = INSPECT_METADATA,
+        [OPT_TENSORS] = INSPECT_TENSORS,
+    };
+    struct choice c = {0};
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0;) {
+        if (o == OPT_FULL)
+            c.full = true;
+        else if (o == OPT_TABLE)
+            c.table = true;
+        else
+            c.sections |= section_of[o];
+    }
+    if (args.operand_count == 0)
+        tool_usage("no FILE given");
+    if (c.sections == 0)
+        c.sections = INSPECT_ALL;
+    int status = TOOL_OK;
+    for (int i = 0; i < args.operand_count && !ferror(stdout); i++)
+        status = tool_worse(status, inspect(args.operands[i], &c));
+    return tool_end(status);
+}

@@ -1,0 +1,165 @@
+/* inspect_value.c: metadata as JSON. Long arrays and opaque bytes are summarised unless all is
+ * asked for, so that a vocabulary does not drown the rest. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/inspect.h"
+
+enum {
+    LONG = 16,      /* a longer array is summarised */
+    FIRST = 8,      /* elements shown of it */
+    HEX_BYTES = 32, /* bytes shown of an opaque value */
+};
+
+void inspect_version(const struct hk_file *f, char *buffer)
+{
+    const struct hk_header *h = hk_file_header(f);
+    if (hk_file_format(f) == HK_FORMAT_HK)
+        snprintf(buffer, 24, "%u.%u", h->version_major, h->version_minor);
+    else
+        snprintf(buffer, 24, "%u", h->version_major);
+}
+
+json_t *inspect_record_type(const struct hk_record *r)
+{
+    const char *name = hk_record_type_name(r->type);
+    return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
+}
+
+static json_t *element(const struct hk_array *a, uint32_t i)
+{
+    switch (a->kind) {
+    case HK_ARRAY_STRING:
+        return tool_json_bytes(hk_array_string(a, i));
+    case HK_ARRAY_F32:
+        return tool_json_float(hk_array_f32(a, i));
+    case HK_ARRAY_I32:
+        return json_integer(hk_array_i32(a, i));
+    }
+    return json_null();
+}
+
+/* {"array":KIND,"count":N,"first":[...]}, taking over FIRST. */
+static json_t *summary(const char *kind, uint64_t count, json_t *first)
+{
+    json_t *v = json_object();
+    tool_json_set(v, "array", json_string(kind));
+    tool_json_set(v, "count", tool_json_uint(count));
+    tool_json_set(v, "first", first);
+    return v;
+}
+
+static json_t *array_json(const struct hk_array *a, bool full)
+{
+    static const char *const kinds[] = {
+        [HK_ARRAY_STRING] = "string", [HK_ARRAY_F32] = "f32", [HK_ARRAY_I32] = "i32"};
+    bool whole = full || a->count <= LONG;
+    uint32_t shown = whole ? a->count : FIRST;
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < shown; i++)
+        tool_json_push(list, element(a, i));
+    return whole ? list : summary(kinds[a->kind], a->count, list);
+}
+
+static json_t *bytes_json(struct hk_bytes b, bool full)
+{
+    struct hk_array a;
+    if (hk_array_from_blob(b, &a))
+        return array_json(&a, full);
+    json_t *v = json_object();
+    tool_json_set(v, "bytes", tool_json_uint(b.n));
+    tool_json_set(v, "hex", tool_json_hex(b.p, full || b.n < HEX_BYTES ? b.n : HEX_BYTES));
+    return v;
+}
+
+/* Embedded where it parses without loss: jansson refuses duplicate keys and integers beyond 64
+ * bits, and such a text is shown as the string it is. */
+static json_t *embedded(struct hk_bytes text, bool full)
+{
+    json_t *v = json_loadb((const char *)text.p, text.n,
+                           JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    if (v == NULL)
+        return tool_json_bytes(text);
+    size_t count = json_array_size(v);
+    if (full || count <= LONG)
+        return v;
+    json_t *first = json_array();
+    for (size_t i = 0; i < FIRST; i++)
+        tool_json_push(first, json_incref(json_array_get(v, i)));
+    json_decref(v);
+    return summary("json", count, first);
+}
+
+/* A GGUF's f32 was widened by the reader; as a float it has fewer digits. */
+static json_t *float_json(const struct hk_kv *kv)
+{
+    double v;
+    if (hk_kv_float(kv, &v, NULL) != HK_OK)
+        return json_null();
+    bool narrow = kv->gguf_type != NULL && strcmp(kv->gguf_type, "f32") == 0;
+    return narrow ? tool_json_float((float)v) : tool_json_double(v);
+}
+
+json_t *inspect_value(const struct hk_kv *kv, bool full)
+{
+    int64_t number;
+    bool truth;
+    switch (kv->type) {
+    case HK_META_STRING:
+        return tool_json_bytes(kv->value);
+    case HK_META_INT64:
+        return hk_kv_int(kv, &number, NULL) == HK_OK ? json_integer(number) : json_null();
+    case HK_META_FLOAT64:
+        return float_json(kv);
+    case HK_META_BOOL:
+        return hk_kv_bool(kv, &truth, NULL) == HK_OK ? json_boolean(truth) : json_null();
+    case HK_META_JSON:
+        return embedded(kv->value, full);
+    default:
+        return bytes_json(kv->value, full);
+    }
+}
+
+static bool is_utf8(struct hk_bytes b)
+{
+    uint32_t code;
+    for (size_t i = 0, n; i < b.n; i += n)
+        if ((n = tool_utf8(b.p + i, b.n - i, &code)) == 0)
+            return false;
+    return true;
+}
+
+/* A key that is not UTF-8 gets "~" and its number, as often as needed: two keys that differ only in
+ * bad bytes, or a key that is spelt like the result, would give one member twice. */
+static char *numbered_key(const struct hk_file *f, struct hk_bytes key, size_t number)
+{
+    json_t *text = tool_json_bytes(key);
+    if (text == NULL)
+        tool_nomem();
+    char *name = strndup(json_string_value(text), json_string_length(text));
+    json_decref(text);
+    do {
+        char *longer;
+        if (name == NULL || asprintf(&longer, "%s~%zu", name, number) < 0)
+            tool_nomem();
+        free(name);
+        name = longer;
+    } while (hk_kv_find(f, name) != NULL);
+    return name;
+}
+
+void inspect_metadata(const struct hk_file *f, bool full, struct tool_json_out *o)
+{
+    tool_json_enter(o, "metadata", '{');
+    for (size_t i = 0; i < hk_kv_count(f) && !ferror(o->file); i++) {
+        const struct hk_kv *kv = hk_kv_at(f, i);
+        if (is_utf8(kv->key)) {
+            tool_json_put_bytes(o, kv->key, inspect_value(kv, full));
+            continue;
+        }
+        char *name = numbered_key(f, kv->key, i);
+        tool_json_put(o, name, inspect_value(kv, full));
+        free(name);
+    }
+    tool_json_leave(o, '}');
+}
