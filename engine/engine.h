@@ -1,0 +1,134 @@
+/* engine.h: a model from a file, and what it makes of token ids.
+ *
+ * A model is immutable once loaded: any number of contexts may use it. A context belongs to one
+ * thread. Results depend on the file, the ids and nothing else: not on batches. Nothing here
+ * prints, exits or reads the environment. */
+#ifndef HKE_ENGINE_H
+#define HKE_ENGINE_H
+
+#include "engine/tokenizer.h"
+#include "libhkfmt/hkfmt.h"
+
+/* ---- a model ---- */
+
+struct hke_model;
+
+struct hke_params { /* as the file states them, or their defaults */
+    const char *architecture;
+    uint32_t layers;
+    uint32_t width;      /* of the stream between layers */
+    uint32_t ffn;        /* of the feed-forward part */
+    uint32_t heads;      /* of queries */
+    uint32_t kv_heads;   /* of keys and values; divides heads */
+    uint32_t key_dim;    /* of one head */
+    uint32_t value_dim;  /* likewise */
+    uint32_t rope_dims;  /* leading elements of a head that are turned; even */
+    uint32_t vocab;      /* rows of the embedding, and logits of a position */
+    uint32_t tokens;     /* of them named by the file's vocabulary; vocab if it has none */
+    uint32_t context;    /* positions the model was made for */
+    bool neox;           /* rope turns halves against each other, not neighbours */
+    float epsilon;       /* of the norms */
+    double rope_base;    /* angle of pair i at position p: p * base^(-2i / rope_dims) ... */
+    double rope_divisor; /* ... over this */
+};
+
+/* Check that F is a model of a known architecture, whole, with every shape right and every type
+ * decodable, and prepare it; F must outlive it. HK_E_UNSUPPORTED names an architecture, a feature
+ * or a type that is not run here; HK_E_MISSING an absent key or tensor; HK_E_FORMAT and HK_E_RANGE
+ * a wrong one. Cost: the metadata, the table and the norms; weights are not touched. */
+HK_MUST enum hk_status hke_model_new(struct hke_model **out, const struct hk_file *f,
+                                     struct hk_error *err);
+/* *M becomes NULL. NULL is allowed. */
+void hke_model_free(struct hke_model **m);
+const struct hke_params *hke_model_params(const struct hke_model *m);
+
+/* Name of the I-th architecture that is run here; NULL past the last. */
+const char *hke_architecture(size_t i);
+
+/* ---- a context: the past of one text ---- */
+
+struct hke_context;
+
+struct hke_context_options {
+    size_t positions; /* most of them; 0: what the model was made for */
+    size_t batch;     /* positions computed together; 0: 256. Only time and memory depend on it */
+    bool every_logit; /* hke_eval() gives the logits of all positions, not only of the last */
+};
+
+enum { HKE_MAX_POSITIONS = 1 << 24, HKE_MAX_BATCH = 4096 };
+
+/* M must outlive it. HK_E_USE: options out of bounds. Memory: the buffers of a batch; the cache
+ * grows with the positions used. */
+HK_MUST enum hk_status hke_context_new(struct hke_context **out, const struct hke_model *m,
+                                       const struct hke_context_options *opt, struct hk_error *err);
+/* *C becomes NULL. NULL is allowed. */
+void hke_context_free(struct hke_context **c);
+/* Forget the past; memory is kept. */
+void hke_context_reset(struct hke_context *c);
+size_t hke_context_positions(const struct hke_context *c); /* most of them */
+size_t hke_context_used(const struct hke_context *c);
+
+/* Given the VOCAB logits of POSITION (of the context, from 0), valid during the call; anything but
+ * HK_OK ends hke_eval() with that status. */
+typedef enum hk_status hke_logits_fn(void *arg, size_t position, const float *logits, size_t vocab,
+                                     struct hk_error *err);
+
+/* Continue the text by N ids (at least 1). FN (may be NULL) is called for each position in order,
+ * or for the last only, as the context's options say. HK_E_RANGE: an id outside the embedding, or
+ * more ids than positions are left; the context is then as before. After another failure only
+ * hke_context_reset() is of use. */
+HK_MUST enum hk_status hke_eval(struct hke_context *c, const uint32_t *id, size_t n,
+                                hke_logits_fn *fn, void *arg, struct hk_error *err);
+/* Logits of the last position evaluated. */
+const float *hke_logits(const struct hke_context *c);
+
+/* ---- choosing and generating ---- */
+
+/* Index of the largest of N logits (at least 1), the lowest of equals. HK_E_FORMAT: one of them is
+ * not a number, or infinite. */
+HK_MUST enum hk_status hke_argmax(const float *logits, size_t n, uint32_t *out,
+                                  struct hk_error *err);
+/* -log of the probability that the N logits give to ID. HK_E_FORMAT as above. */
+HK_MUST enum hk_status hke_nll(const float *logits, size_t n, uint32_t id, double *out,
+                               struct hk_error *err);
+
+/* Called for each id generated, end tokens excepted; false ends the generation. */
+typedef bool hke_token_fn(void *arg, uint32_t id);
+
+struct hke_generate_options {
+    const uint32_t *prompt; /* at least one id */
+    size_t prompt_count;
+    size_t most; /* ids to generate; SIZE_MAX: until an end token or the context's end */
+    const struct hke_tokenizer *tokenizer; /* for the end tokens; NULL: there are none */
+    hke_token_fn *token;
+    void *arg;
+};
+
+enum hke_finish {
+    HKE_FINISH_STOP,   /* an end token */
+    HKE_FINISH_LENGTH, /* as many as asked for, or the context is full */
+    HKE_FINISH_CALLER, /* the callback said so */
+};
+
+struct hke_generated {
+    size_t count; /* ids generated, the end token not counted */
+    enum hke_finish finish;
+    double prompt_seconds, decode_seconds;
+    size_t decoded; /* ids evaluated one by one in decode_seconds */
+};
+
+/* Evaluate the prompt and go on greedily. The context must be empty. A context of P positions
+ * gives P - prompt_count + 1 ids at most, since the last one is not evaluated. HK_E_RANGE: the
+ * prompt is longer than the context. */
+HK_MUST enum hk_status hke_generate(struct hke_context *c, const struct hke_generate_options *opt,
+                                    struct hke_generated *out, struct hk_error *err);
+
+/* ---- this process ---- */
+
+struct hke_memory {   /* bytes resident; 0 where the system does not say */
+    uint64_t private; /* anonymous */
+    uint64_t mapped;  /* of files, the model's weights above all */
+};
+struct hke_memory hke_memory_now(void);
+
+#endif

@@ -1,0 +1,71 @@
+/* From a prompt to the tokens that follow it. */
+#include <time.h>
+
+#include "engine/model.h"
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static enum hk_status check_prompt(const struct hke_context *c,
+                                   const struct hke_generate_options *opt, struct hk_error *err)
+{
+    size_t positions = hke_context_positions(c);
+    if (opt->prompt_count == 0)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the prompt is empty");
+    if (opt->prompt_count > positions)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "the prompt has %zu tokens, the context %zu positions", opt->prompt_count,
+                       positions);
+    return HK_OK;
+}
+
+/* Choose the next token into *ID, rows of the embedding without a token excepted; *GO_ON is false
+ * where it is not to be evaluated. */
+static enum hk_status choose(const struct hke_context *c, const struct hke_generate_options *opt,
+                             struct hke_generated *out, uint32_t *id, bool *go_on,
+                             struct hk_error *err)
+{
+    *go_on = false;
+    enum hk_status st = hke_argmax(hke_logits(c), c->model->params.tokens, id, err);
+    if (st != HK_OK)
+        return st;
+    if (opt->tokenizer != NULL && hke_is_end_token(opt->tokenizer, *id)) {
+        out->finish = HKE_FINISH_STOP;
+        return HK_OK;
+    }
+    out->count++;
+    bool wanted = opt->token(opt->arg, *id);
+    out->finish = wanted ? HKE_FINISH_LENGTH : HKE_FINISH_CALLER;
+    *go_on = wanted && out->count < opt->most && hke_context_used(c) < hke_context_positions(c);
+    return HK_OK;
+}
+
+enum hk_status hke_generate(struct hke_context *c, const struct hke_generate_options *opt,
+                            struct hke_generated *out, struct hk_error *err)
+{
+    struct hke_generated g = {.finish = HKE_FINISH_LENGTH};
+    enum hk_status st = check_prompt(c, opt, err);
+    if (st != HK_OK)
+        return st;
+    double start = seconds();
+    st = hke_eval(c, opt->prompt, opt->prompt_count, NULL, NULL, err);
+    double prompted = seconds();
+    g.prompt_seconds = prompted - start;
+    bool go_on = opt->most > 0;
+    while (st == HK_OK && go_on) {
+        uint32_t id;
+        st = choose(c, opt, &g, &id, &go_on, err);
+        if (st == HK_OK && go_on) {
+            st = hke_eval(c, &id, 1, NULL, NULL, err);
+            g.decoded++;
+        }
+    }
+    g.decode_seconds = seconds() - prompted;
+    if (st == HK_OK)
+        *out = g;
+    return st;
+}

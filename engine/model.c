@@ -1,0 +1,48 @@
+/* A model: refused or complete. */
+#include <stdlib.h>
+
+#include "engine/model.h"
+
+/* In this order, so that what is not run is never reported as broken: architecture, features,
+ * types; then contents. */
+static enum hk_status load(struct hke_model *m, struct hk_error *err)
+{
+    enum hk_status st = hke_arch_of(m->file, &m->arch, err);
+    if (st == HK_OK)
+        st = hke_check_features(m->file, m->arch, err);
+    if (st == HK_OK)
+        st = hke_check_types(m->file, err);
+    if (st == HK_OK)
+        st = hke_read_params(m->file, m->arch, &m->params, err);
+    if (st == HK_OK)
+        st = hke_bind_weights(m, err);
+    return st;
+}
+
+enum hk_status hke_model_new(struct hke_model **out, const struct hk_file *f, struct hk_error *err)
+{
+    struct hke_model *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return hk_fail_nomem(err);
+    m->file = f;
+    enum hk_status st = load(m, err);
+    if (st != HK_OK)
+        hke_model_free(&m);
+    else
+        *out = m;
+    return st;
+}
+
+void hke_model_free(struct hke_model **m)
+{
+    if (*m == NULL)
+        return;
+    hke_free_weights(*m);
+    free(*m);
+    *m = NULL;
+}
+
+const struct hke_params *hke_model_params(const struct hke_model *m)
+{
+    return &m->params;
+}

@@ -1,0 +1,255 @@
+/* Every tensor of the file bound to its place in the model. Matrices stay where they are and are
+ * decoded as they are used; norms and biases are decoded here. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/model.h"
+
+/* ---- types, before contents ---- */
+
+enum hk_status hke_check_types(const struct hk_file *f, struct hk_error *err)
+{
+    for (size_t i = 0; i < hk_tensor_count(f); i++) {
+        const struct hk_tensor *t = hk_tensor_at(f, i);
+        const struct hk_type_info *type = hk_type_info(t->type);
+        if (type == NULL || type->class == HK_CLASS_OPAQUE)
+            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor '%.*s': type %s is not supported", HK_STR(t->name),
+                           type == NULL ? "unknown" : type->name);
+    }
+    return HK_OK;
+}
+
+/* ---- binding ---- */
+
+struct binding {
+    struct hke_model *m;
+    const struct hk_tensor **bound; /* tensors that have a place: COUNT of them */
+    size_t count;
+    struct hk_error *err;
+    enum hk_status status; /* of the first failure: after it nothing is bound */
+};
+
+static enum hk_status wrong_shape(const struct binding *b, const struct hk_tensor *t, size_t rows,
+                                  size_t cols)
+{
+    char is[96] = "";
+    size_t at = 0;
+    for (unsigned i = 0; i < t->ndim && at < sizeof is; i++)
+        at += (size_t)snprintf(is + at, sizeof is - at, "%s%" PRIu64, i > 0 ? " x " : "",
+                               t->shape[i]);
+    if (rows > 0)
+        return hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
+                       "tensor '%.*s' is %s, but the model has it %zu x %zu", HK_STR(t->name), is,
+                       rows, cols);
+    return hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
+                   "tensor '%.*s' is %s, but the model has it %zu", HK_STR(t->name), is, cols);
+}
+
+/* The tensor NAME, [rows][cols], or [cols] with ROWS 0; NULL, and the status set, if it is not
+ * there. */
+static const struct hk_tensor *take(struct binding *b, const char *name, size_t rows, size_t cols)
+{
+    const struct hk_tensor *t = hk_tensor_find(b->m->file, name);
+    if (t == NULL) {
+        b->status = hk_fail(b->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor '%s'", name);
+        return NULL;
+    }
+    bool fits = rows > 0 ? t->ndim == 2 && t->shape[0] == rows && t->shape[1] == cols
+                         : t->ndim == 1 && t->shape[0] == cols;
+    if (!fits) {
+        b->status = wrong_shape(b, t, rows, cols);
+        return NULL;
+    }
+    b->bound[b->count++] = t;
+    return t;
+}
+
+static void matrix(struct binding *b, const char *name, size_t rows, size_t cols,
+                   struct hke_matrix *out)
+{
+    if (b->status != HK_OK)
+        return;
+    const struct hk_tensor *t = take(b, name, rows, cols);
+    if (t == NULL)
+        return;
+    b->status = hk_decoder_new(&out->decoder, b->m->file, t, b->err);
+    out->rows = rows;
+    out->cols = cols;
+}
+
+static void vector(struct binding *b, const char *name, size_t n, float **out)
+{
+    if (b->status != HK_OK)
+        return;
+    const struct hk_tensor *t = take(b, name, 0, n);
+    if (t == NULL)
+        return;
+    struct hk_decoder *d;
+    b->status = hk_decoder_new(&d, b->m->file, t, b->err);
+    if (b->status != HK_OK)
+        return;
+    *out = calloc(n, sizeof **out);
+    if (*out == NULL)
+        b->status = hk_fail_nomem(b->err);
+    else
+        hk_decoder_read(d, 0, n, *out);
+    hk_decoder_free(&d);
+}
+
+/* The rows of the embedding decide how many logits there are; its tokens must all have one. */
+static void count_vocab(struct binding *b)
+{
+    struct hke_params *p = &b->m->params;
+    if (b->status != HK_OK)
+        return;
+    const struct hk_tensor *t = hk_tensor_find(b->m->file, "token_embd.weight");
+    if (t != NULL && t->ndim == 2 && t->shape[0] > 0 && t->shape[0] <= INT32_MAX)
+        p->vocab = (uint32_t)t->shape[0];
+    else if (t != NULL)
+        b->status = wrong_shape(b, t, 1, p->width);
+    p->tokens = p->vocab;
+    const struct hk_kv *kv = hk_kv_find(b->m->file, "tokenizer.ggml.tokens");
+    if (kv == NULL || t == NULL || b->status != HK_OK)
+        return;
+    struct hk_array tokens;
+    b->status = hk_kv_array(kv, HK_ARRAY_STRING, &tokens, b->err);
+    if (b->status != HK_OK)
+        return;
+    p->tokens = tokens.count;
+    hk_array_free(&tokens);
+    if (p->tokens > p->vocab || p->tokens == 0)
+        b->status =
+            hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
+                    "the vocabulary has %u tokens, the embedding %u rows", p->tokens, p->vocab);
+}
+
+static void bind_whole(struct binding *b)
+{
+    struct hke_model *m = b->m;
+    const struct hke_params *p = &m->params;
+    count_vocab(b);
+    matrix(b, "token_embd.weight", p->vocab, p->width, &m->embedding);
+    vector(b, "output_norm.weight", p->width, &m->output_norm);
+    if (hk_tensor_find(m->file, "output.weight") != NULL)
+        matrix(b, "output.weight", p->vocab, p->width, &m->output);
+    if (hk_tensor_find(m->file, "rope_freqs.weight") != NULL)
+        vector(b, "rope_freqs.weight", p->rope_dims / 2, &m->rope_factors);
+}
+
+static void layer_matrices(struct binding *b, const struct hke_params *p, uint32_t i,
+                           struct hke_layer *l)
+{
+    const struct {
+        const char *name;
+        size_t rows, cols;
+        struct hke_matrix *out;
+    } all[] = {
+        {"attn_q", (size_t)p->heads * p->key_dim, p->width, &l->q},
+        {"attn_k", (size_t)p->kv_heads * p->key_dim, p->width, &l->k},
+        {"attn_v", (size_t)p->kv_heads * p->value_dim, p->width, &l->v},
+        {"attn_output", p->width, (size_t)p->heads * p->value_dim, &l->o},
+        {"ffn_gate", p->ffn, p->width, &l->gate},
+        {"ffn_up", p->ffn, p->width, &l->up},
+        {"ffn_down", p->width, p->ffn, &l->down},
+    };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s.weight", i, all[k].name);
+        matrix(b, name, all[k].rows, all[k].cols, all[k].out);
+    }
+}
+
+static void layer_vectors(struct binding *b, const struct hke_params *p, uint32_t i,
+                          struct hke_layer *l)
+{
+    const struct {
+        const char *name;
+        unsigned extra; /* 0: in every architecture */
+        size_t n;
+        float **out;
+    } all[] = {
+        {"attn_norm.weight", 0, p->width, &l->attn_norm},
+        {"ffn_norm.weight", 0, p->width, &l->ffn_norm},
+        {"attn_q.bias", HKE_Q_BIAS, (size_t)p->heads * p->key_dim, &l->q_bias},
+        {"attn_k.bias", HKE_K_BIAS, (size_t)p->kv_heads * p->key_dim, &l->k_bias},
+        {"attn_v.bias", HKE_V_BIAS, (size_t)p->kv_heads * p->value_dim, &l->v_bias},
+        {"attn_q_norm.weight", HKE_Q_NORM, p->key_dim, &l->q_norm},
+        {"attn_k_norm.weight", HKE_K_NORM, p->key_dim, &l->k_norm},
+    };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s", i, all[k].name);
+        if (all[k].extra == 0 || (b->m->arch->extras & all[k].extra) != 0)
+            vector(b, name, all[k].n, all[k].out);
+    }
+}
+
+/* ---- what has no place ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t) * (const struct hk_tensor *const *)a;
+    uintptr_t y = (uintptr_t) * (const struct hk_tensor *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* Names are unique, so a file with more tensors than were bound has one without a place: a bias or
+ * a norm that the architecture does not have, or a part of something else. */
+static void refuse_others(struct binding *b)
+{
+    const struct hk_file *f = b->m->file;
+    if (b->status != HK_OK || b->count == hk_tensor_count(f))
+        return;
+    qsort(b->bound, b->count, sizeof(struct hk_tensor *), by_address);
+    for (size_t i = 0; i < hk_tensor_count(f); i++) {
+        const struct hk_tensor *t = hk_tensor_at(f, i);
+        if (bsearch(&t, b->bound, b->count, sizeof(struct hk_tensor *), by_address) != NULL)
+            continue;
+        b->status =
+            hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
+                    "tensor '%.*s' has no place in a %s model", HK_STR(t->name), b->m->arch->name);
+        return;
+    }
+}
+
+enum hk_status hke_bind_weights(struct hke_model *m, struct hk_error *err)
+{
+    const struct hke_params *p = &m->params;
+    struct binding b = {.m = m, .err = err};
+    b.bound = calloc(hk_tensor_count(m->file) + 1, sizeof(struct hk_tensor *));
+    m->layers = calloc(p->layers, sizeof *m->layers);
+    if (b.bound == NULL || m->layers == NULL)
+        b.status = hk_fail_nomem(err);
+    bind_whole(&b);
+    for (uint32_t i = 0; i < p->layers && b.status == HK_OK; i++) {
+        layer_matrices(&b, p, i, &m->layers[i]);
+        layer_vectors(&b, p, i, &m->layers[i]);
+    }
+    refuse_others(&b);
+    free(b.bound);
+    return b.status;
+}
+
+static void free_layer(struct hke_layer *l)
+{
+    struct hke_matrix *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+    float *vectors[] = {l->attn_norm, l->ffn_norm, l->q_bias, l->k_bias,
+                        l->v_bias,    l->q_norm,   l->k_norm};
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+        hk_decoder_free(&matrices[i]->decoder);
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        free(vectors[i]);
+}
+
+void hke_free_weights(struct hke_model *m)
+{
+    for (uint32_t i = 0; m->layers != NULL && i < m->params.layers; i++)
+        free_layer(&m->layers[i]);
+    hk_decoder_free(&m->embedding.decoder);
+    hk_decoder_free(&m->output.decoder);
+    free(m->output_norm);
+    free(m->rope_factors);
+    free(m->layers);
+}
