@@ -174,7 +174,7 @@ enum hk_status hk_stream_read(struct hk_file *f, uint64_t offset, void *buf, siz
         memcpy(buf, s->buf + offset, known);
     }
     s->read = end;
-    if (known == n)
+    if (end <= s->have)
         return HK_OK;
     enum hk_status status = skip_to(s, offset + known, err);
     size_t got = 0;

@@ -38,12 +38,12 @@ enum {
 /* ---- value types (gguf_types.c) ---- */
 
 /* Bytes of a value of TYPE; 0 for string, array and unknown types. */
-size_t gguf_type_size(unsigned type);
+size_t hk_gguf_type_size(unsigned type);
 /* "u8", ... and "array<u8>", ...; NULL for an unknown type. */
-const char *gguf_type_name(unsigned type);
-const char *gguf_array_name(unsigned type);
+const char *hk_gguf_type_name(unsigned type);
+const char *hk_gguf_array_name(unsigned type);
 /* The type that *NAME begins with; *NAME moves behind it. GGUF_TYPE_COUNT: no type. */
-unsigned gguf_type_parse(const char **name);
+unsigned hk_gguf_type_parse(const char **name);
 
 /* ---- bytes that grow (gguf_buf.c): a failed allocation is remembered and seen at the end ---- */
 
@@ -54,22 +54,22 @@ struct gguf_buf {
 };
 
 /* N more bytes, uninitialised; NULL when out of memory. */
-uint8_t *gguf_buf_room(struct gguf_buf *b, size_t n);
-void gguf_buf_put(struct gguf_buf *b, const void *p, size_t n);
-void gguf_buf_text(struct gguf_buf *b, const char *s);
-void gguf_buf_u32(struct gguf_buf *b, uint32_t v);
-void gguf_buf_u64(struct gguf_buf *b, uint64_t v);
-void gguf_buf_free(struct gguf_buf *b);
+uint8_t *hk_gguf_buf_room(struct gguf_buf *b, size_t n);
+void hk_gguf_buf_put(struct gguf_buf *b, const void *p, size_t n);
+void hk_gguf_buf_text(struct gguf_buf *b, const char *s);
+void hk_gguf_buf_u32(struct gguf_buf *b, uint32_t v);
+void hk_gguf_buf_u64(struct gguf_buf *b, uint64_t v);
+void hk_gguf_buf_free(struct gguf_buf *b);
 
 /* ---- numbers (gguf_number.c): bits are kept, those of NaN too, in any locale ---- */
 
-double gguf_widen(float f);
+double hk_gguf_widen(float f);
 /* Whether D is the widening of a float; sets *F if so. */
-bool gguf_narrow(double d, float *f);
+bool hk_gguf_narrow(double d, float *f);
 /* Append D as JSON with DIGITS digits, a string where JSON has no such number. */
-void gguf_json_double(struct gguf_buf *b, double d, int digits);
+void hk_gguf_json_double(struct gguf_buf *b, double d, int digits);
 /* A JSON number or such a string, with the quotes. */
-bool gguf_parse_double(struct hk_bytes token, double *d);
+bool hk_gguf_parse_double(struct hk_bytes token, double *d);
 
 /* ---- reading (gguf_read.c, gguf_value.c, gguf_json.c) ---- */
 
@@ -86,30 +86,30 @@ struct gguf_reader {
 };
 
 /* Fail with a text that names the key or tensor at hand; returns false. */
-bool gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt, ...)
-    HK_PRINTF(4, 5);
-bool gguf_fail_nomem(struct gguf_reader *r);
+bool hk_gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt,
+                  ...) HK_PRINTF(4, 5);
+bool hk_gguf_fail_nomem(struct gguf_reader *r);
 /* The next N bytes, holding WHAT, or NULL after failing. */
-const uint8_t *gguf_take(struct gguf_reader *r, uint64_t n, const char *what);
+const uint8_t *hk_gguf_take(struct gguf_reader *r, uint64_t n, const char *what);
 /* Whether COUNT things of at least LEAST bytes each can follow; fails if not. */
-bool gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what);
-bool gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what);
-bool gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what);
+bool hk_gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what);
+bool hk_gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what);
+bool hk_gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what);
 /* A length and as many bytes. */
-bool gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what);
+bool hk_gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what);
 /* A type and its value as .hk has it. */
-bool gguf_value(struct gguf_reader *r, struct hk_kv *kv);
+bool hk_gguf_value(struct gguf_reader *r, struct hk_kv *kv);
 /* Element of an integer type (or bool) at P; a u64 comes as its bits. */
-int64_t gguf_load_int(unsigned type, const uint8_t *p);
+int64_t hk_gguf_load_int(unsigned type, const uint8_t *p);
 /* The array of COUNT elements of TYPE at the cursor as JSON text, with its exact type name. */
-bool gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv);
+bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv);
 
 /* ---- writing (gguf_put.c) ---- */
 
 /* The type that KV gets where nothing is recorded; NULL: GGUF has none for it. */
-const char *gguf_default_type(const struct hk_kv *kv);
+const char *hk_gguf_default_type(const struct hk_kv *kv);
 /* Append type and value of KV as TYPE says. HK_E_FORMAT and HK_E_RANGE name the key. */
-enum hk_status gguf_put_value(struct gguf_buf *b, const struct hk_kv *kv, const char *type,
-                              struct hk_error *err);
+enum hk_status hk_gguf_put_value(struct gguf_buf *b, const struct hk_kv *kv, const char *type,
+                                 struct hk_error *err);
 
 #endif

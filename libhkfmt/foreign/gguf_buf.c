@@ -3,7 +3,7 @@
 
 #include "libhkfmt/foreign/gguf.h"
 
-uint8_t *gguf_buf_room(struct gguf_buf *b, size_t n)
+uint8_t *hk_gguf_buf_room(struct gguf_buf *b, size_t n)
 {
     if (b->failed || n > SIZE_MAX / 2 - b->n) {
         b->failed = true;
@@ -23,33 +23,33 @@ uint8_t *gguf_buf_room(struct gguf_buf *b, size_t n)
     return b->p + b->n - n;
 }
 
-void gguf_buf_put(struct gguf_buf *b, const void *p, size_t n)
+void hk_gguf_buf_put(struct gguf_buf *b, const void *p, size_t n)
 {
-    uint8_t *to = gguf_buf_room(b, n);
+    uint8_t *to = hk_gguf_buf_room(b, n);
     if (to != NULL && n > 0)
         memcpy(to, p, n);
 }
 
-void gguf_buf_text(struct gguf_buf *b, const char *s)
+void hk_gguf_buf_text(struct gguf_buf *b, const char *s)
 {
-    gguf_buf_put(b, s, strlen(s));
+    hk_gguf_buf_put(b, s, strlen(s));
 }
 
-void gguf_buf_u32(struct gguf_buf *b, uint32_t v)
+void hk_gguf_buf_u32(struct gguf_buf *b, uint32_t v)
 {
-    uint8_t *p = gguf_buf_room(b, 4);
+    uint8_t *p = hk_gguf_buf_room(b, 4);
     if (p != NULL)
         put32(p, v);
 }
 
-void gguf_buf_u64(struct gguf_buf *b, uint64_t v)
+void hk_gguf_buf_u64(struct gguf_buf *b, uint64_t v)
 {
-    uint8_t *p = gguf_buf_room(b, 8);
+    uint8_t *p = hk_gguf_buf_room(b, 8);
     if (p != NULL)
         put64(p, v);
 }
 
-void gguf_buf_free(struct gguf_buf *b)
+void hk_gguf_buf_free(struct gguf_buf *b)
 {
     free(b->p);
     *b = (struct gguf_buf){0};

@@ -14,17 +14,17 @@ static bool string_text(struct gguf_reader *r, struct gguf_buf *text)
 {
     struct hk_bytes s;
     uint64_t at = r->c.at;
-    if (!gguf_string(r, &s, "string of an array"))
+    if (!hk_gguf_string(r, &s, "string of an array"))
         return false;
     if (!hk_utf8_valid(s))
-        return gguf_fail(r, HK_E_UNSUPPORTED, at,
-                         "an array in an array holds a string that is not UTF-8");
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at,
+                            "an array in an array holds a string that is not UTF-8");
     json_t *value = json_stringn(s.n > 0 ? (const char *)s.p : "", s.n);
     char *quoted = value == NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY);
     json_decref(value);
     if (quoted == NULL)
-        return gguf_fail_nomem(r);
-    gguf_buf_text(text, quoted);
+        return hk_gguf_fail_nomem(r);
+    hk_gguf_buf_text(text, quoted);
     free(quoted);
     return true;
 }
@@ -33,21 +33,21 @@ static bool scalar_text(struct gguf_reader *r, unsigned type, struct gguf_buf *t
 {
     if (type == GGUF_STRING)
         return string_text(r, text);
-    const uint8_t *p = gguf_take(r, gguf_type_size(type), "element of an array");
+    const uint8_t *p = hk_gguf_take(r, hk_gguf_type_size(type), "element of an array");
     char number[32] = "";
     if (p == NULL)
         return false;
     if (type == GGUF_F32)
-        gguf_json_double(text, gguf_widen(le_f32(p)), 9);
+        hk_gguf_json_double(text, hk_gguf_widen(le_f32(p)), 9);
     else if (type == GGUF_F64)
-        gguf_json_double(text, le_f64(p), 17);
+        hk_gguf_json_double(text, le_f64(p), 17);
     else if (type == GGUF_BOOL)
-        gguf_buf_text(text, p[0] != 0 ? "true" : "false");
+        hk_gguf_buf_text(text, p[0] != 0 ? "true" : "false");
     else if (type == GGUF_U64)
         snprintf(number, sizeof number, "%" PRIu64, le64(p));
     else
-        snprintf(number, sizeof number, "%" PRId64, gguf_load_int(type, p));
-    gguf_buf_text(text, number);
+        snprintf(number, sizeof number, "%" PRId64, hk_gguf_load_int(type, p));
+    hk_gguf_buf_text(text, number);
     return true;
 }
 
@@ -60,12 +60,12 @@ static bool inner_text(struct gguf_reader *r, unsigned depth, struct gguf_buf *t
     uint64_t at = r->c.at, count;
     uint32_t type;
     if (depth > GGUF_MAX_DEPTH)
-        return gguf_fail(r, HK_E_UNSUPPORTED, at, "arrays are nested more than %d deep",
-                         GGUF_MAX_DEPTH);
-    if (!gguf_u32(r, &type, "element type") || !gguf_u64(r, &count, "array length"))
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "arrays are nested more than %d deep",
+                            GGUF_MAX_DEPTH);
+    if (!hk_gguf_u32(r, &type, "element type") || !hk_gguf_u64(r, &count, "array length"))
         return false;
     if (type >= GGUF_TYPE_COUNT)
-        return gguf_fail(r, HK_E_UNSUPPORTED, at, "array of unknown value type %u", type);
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "array of unknown value type %u", type);
     return array_text(r, type, count, depth, text, name);
 }
 
@@ -76,13 +76,13 @@ static bool arrays_text(struct gguf_reader *r, uint64_t count, unsigned depth,
     size_t first = name->n, length = 0;
     bool same = true;
     for (uint64_t i = 0; i < count; i++) {
-        gguf_buf_text(text, i > 0 ? "," : "");
-        gguf_buf_text(name, i > 0 ? "," : "");
+        hk_gguf_buf_text(text, i > 0 ? "," : "");
+        hk_gguf_buf_text(name, i > 0 ? "," : "");
         size_t start = name->n;
         if (!inner_text(r, depth + 1, text, name))
             return false;
         if (name->failed || text->failed)
-            return gguf_fail_nomem(r);
+            return hk_gguf_fail_nomem(r);
         if (i == 0)
             length = name->n - first;
         same = same && name->n - start == length &&
@@ -96,24 +96,24 @@ static bool arrays_text(struct gguf_reader *r, uint64_t count, unsigned depth,
 static bool array_text(struct gguf_reader *r, uint32_t type, uint64_t count, unsigned depth,
                        struct gguf_buf *text, struct gguf_buf *name)
 {
-    size_t size = gguf_type_size(type);
-    if (!gguf_expect(r, count, size != 0 ? size : 8, "array"))
+    size_t size = hk_gguf_type_size(type);
+    if (!hk_gguf_expect(r, count, size != 0 ? size : 8, "array"))
         return false;
-    gguf_buf_text(text, "[");
-    gguf_buf_text(name, "array<");
+    hk_gguf_buf_text(text, "[");
+    hk_gguf_buf_text(name, "array<");
     if (type == GGUF_ARRAY && count > 0) {
         if (!arrays_text(r, count, depth, text, name))
             return false;
     } else {
-        gguf_buf_text(name, gguf_type_name(type));
+        hk_gguf_buf_text(name, hk_gguf_type_name(type));
         for (uint64_t i = 0; i < count; i++) {
-            gguf_buf_text(text, i > 0 ? "," : "");
+            hk_gguf_buf_text(text, i > 0 ? "," : "");
             if (!scalar_text(r, type, text))
                 return false;
         }
     }
-    gguf_buf_text(text, "]");
-    gguf_buf_text(name, ">");
+    hk_gguf_buf_text(text, "]");
+    hk_gguf_buf_text(name, ">");
     return true;
 }
 
@@ -121,17 +121,17 @@ static const uint8_t *kept(struct gguf_reader *r, const struct gguf_buf *b, size
 {
     uint8_t *p = b->failed ? NULL : hk_arena_alloc(r->arena, n);
     if (p == NULL)
-        gguf_fail_nomem(r);
+        hk_gguf_fail_nomem(r);
     else
         memcpy(p, b->p, n);
     return p;
 }
 
-bool gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv)
+bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv)
 {
     struct gguf_buf text = {0}, name = {0};
     bool good = array_text(r, type, count, 1, &text, &name);
-    gguf_buf_put(&name, "", 1);
+    hk_gguf_buf_put(&name, "", 1);
     const uint8_t *value = good ? kept(r, &text, text.n) : NULL;
     const uint8_t *type_name = value != NULL ? kept(r, &name, name.n) : NULL;
     if (type_name != NULL) {
@@ -139,7 +139,7 @@ bool gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struc
         kv->value = (struct hk_bytes){value, text.n};
         kv->gguf_type = (const char *)type_name;
     }
-    gguf_buf_free(&text);
-    gguf_buf_free(&name);
+    hk_gguf_buf_free(&text);
+    hk_gguf_buf_free(&name);
     return type_name != NULL;
 }

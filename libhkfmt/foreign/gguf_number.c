@@ -8,7 +8,7 @@
 #include "libhkfmt/foreign/gguf.h"
 
 /* A conversion by the processor would make a signalling NaN quiet, so NaN goes by its bits. */
-double gguf_widen(float f)
+double hk_gguf_widen(float f)
 {
     if (!isnan(f))
         return (double)f;
@@ -21,7 +21,7 @@ double gguf_widen(float f)
     return d;
 }
 
-bool gguf_narrow(double d, float *f)
+bool hk_gguf_narrow(double d, float *f)
 {
     uint64_t wide;
     memcpy(&wide, &d, sizeof wide);
@@ -58,7 +58,7 @@ static void plain_decimal(char *text)
     *to = '\0';
 }
 
-void gguf_json_double(struct gguf_buf *b, double d, int digits)
+void hk_gguf_json_double(struct gguf_buf *b, double d, int digits)
 {
     char text[64];
     uint64_t bits;
@@ -73,7 +73,7 @@ void gguf_json_double(struct gguf_buf *b, double d, int digits)
         snprintf(text, sizeof text, "%.*g", digits, d);
         plain_decimal(text);
     }
-    gguf_buf_text(b, text);
+    hk_gguf_buf_text(b, text);
 }
 
 static bool parse_special(const char *text, double *d)
@@ -93,7 +93,7 @@ static bool parse_special(const char *text, double *d)
     return true;
 }
 
-bool gguf_parse_double(struct hk_bytes token, double *d)
+bool hk_gguf_parse_double(struct hk_bytes token, double *d)
 {
     char text[64];
     if (token.n == 0 || token.n >= sizeof text)

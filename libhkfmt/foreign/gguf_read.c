@@ -5,7 +5,8 @@
 
 #include "libhkfmt/foreign/gguf.h"
 
-bool gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt, ...)
+bool hk_gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt,
+                  ...)
 {
     char text[256];
     va_list ap;
@@ -23,7 +24,7 @@ bool gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, co
     return false;
 }
 
-bool gguf_fail_nomem(struct gguf_reader *r)
+bool hk_gguf_fail_nomem(struct gguf_reader *r)
 {
     r->status = hk_fail_nomem(r->err);
     return false;
@@ -35,54 +36,55 @@ static void run_short(struct gguf_reader *r, uint64_t n)
     r->short_of = r->stream && n <= GGUF_MAX_STREAM_HEAD;
 }
 
-bool gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what)
+bool hk_gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what)
 {
     uint64_t size, left = cursor_left(&r->c);
     bool sane = mul_ok(count, least, &size);
     if (sane && size <= left)
         return true;
     run_short(r, sane ? size : UINT64_MAX);
-    return gguf_fail(r, HK_E_RANGE, r->c.at, "%s of %llu entries does not fit the %llu bytes left",
-                     what, (unsigned long long)count, (unsigned long long)left);
+    return hk_gguf_fail(r, HK_E_RANGE, r->c.at,
+                        "%s of %llu entries does not fit the %llu bytes left", what,
+                        (unsigned long long)count, (unsigned long long)left);
 }
 
-const uint8_t *gguf_take(struct gguf_reader *r, uint64_t n, const char *what)
+const uint8_t *hk_gguf_take(struct gguf_reader *r, uint64_t n, const char *what)
 {
     const uint8_t *p = cursor_take(&r->c, n);
     if (p != NULL)
         return p;
     run_short(r, n);
-    gguf_fail(r, HK_E_RANGE, r->c.at, "%s of %llu bytes does not fit the %llu left", what,
-              (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
+    hk_gguf_fail(r, HK_E_RANGE, r->c.at, "%s of %llu bytes does not fit the %llu left", what,
+                 (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
     return NULL;
 }
 
-bool gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what)
+bool hk_gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what)
 {
-    const uint8_t *p = gguf_take(r, 4, what);
+    const uint8_t *p = hk_gguf_take(r, 4, what);
     if (p != NULL)
         *out = le32(p);
     return p != NULL;
 }
 
-bool gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what)
+bool hk_gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what)
 {
-    const uint8_t *p = gguf_take(r, 8, what);
+    const uint8_t *p = hk_gguf_take(r, 8, what);
     if (p != NULL)
         *out = le64(p);
     return p != NULL;
 }
 
-bool gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what)
+bool hk_gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what)
 {
     uint64_t at = r->c.at, n;
-    if (!gguf_u64(r, &n, what))
+    if (!hk_gguf_u64(r, &n, what))
         return false;
     const uint8_t *p = cursor_take(&r->c, n);
     if (p == NULL) {
         run_short(r, n);
-        return gguf_fail(r, HK_E_RANGE, at, "%s of %llu bytes does not fit the %llu left", what,
-                         (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
+        return hk_gguf_fail(r, HK_E_RANGE, at, "%s of %llu bytes does not fit the %llu left", what,
+                            (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
     }
     *out = (struct hk_bytes){p, (size_t)n};
     return true;
@@ -93,11 +95,11 @@ static bool check_version(struct gguf_reader *r, uint32_t version)
     if (version == 2 || version == 3)
         return true;
     if (version != 0 && (version & 0xffff) == 0)
-        return gguf_fail(r, HK_E_UNSUPPORTED, 4,
-                         "a big-endian GGUF (version %u read the other way round)",
-                         version >> 24 | (version >> 8 & 0xff00));
-    return gguf_fail(r, HK_E_UNSUPPORTED, 4, "GGUF version %u; versions 2 and 3 are read%s",
-                     version, version == 1 ? ", version 1 had 32-bit lengths" : "");
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, 4,
+                            "a big-endian GGUF (version %u read the other way round)",
+                            version >> 24 | (version >> 8 & 0xff00));
+    return hk_gguf_fail(r, HK_E_UNSUPPORTED, 4, "GGUF version %u; versions 2 and 3 are read%s",
+                        version, version == 1 ? ", version 1 had 32-bit lengths" : "");
 }
 
 /* A count of the header against the least that so many entries take. In a stream the bytes to come
@@ -108,22 +110,23 @@ static bool check_count(struct gguf_reader *r, const char *what, uint64_t count,
     uint64_t size, left = cursor_left(&r->c);
     if (mul_ok(count, least, &size) && count < UINT32_MAX && (r->stream || size <= left))
         return true;
-    return gguf_fail(r, HK_E_RANGE, offset, "%s is %llu, more than the %llu bytes that follow hold",
-                     what, (unsigned long long)count, (unsigned long long)left);
+    return hk_gguf_fail(r, HK_E_RANGE, offset,
+                        "%s is %llu, more than the %llu bytes that follow hold", what,
+                        (unsigned long long)count, (unsigned long long)left);
 }
 
 static bool read_header(struct gguf_reader *r, struct hk_header *h)
 {
-    const uint8_t *p = gguf_take(r, 8, "header");
+    const uint8_t *p = hk_gguf_take(r, 8, "header");
     if (p == NULL)
         return false;
     if (memcmp(p, "GGUF", 4) != 0)
-        return gguf_fail(r, HK_E_FORMAT, 0, "not a GGUF file");
+        return hk_gguf_fail(r, HK_E_FORMAT, 0, "not a GGUF file");
     if (!check_version(r, le32(p + 4)))
         return false;
     h->version_major = (uint16_t)le32(p + 4);
-    if (!gguf_u64(r, &h->tensor_count, "tensor count") ||
-        !gguf_u64(r, &h->metadata_kv_count, "metadata count"))
+    if (!hk_gguf_u64(r, &h->tensor_count, "tensor count") ||
+        !hk_gguf_u64(r, &h->metadata_kv_count, "metadata count"))
         return false;
     h->split_count = 1;
     h->metadata_offset = r->c.at;
@@ -149,24 +152,24 @@ static bool read_key(struct gguf_reader *r, struct hk_kv *kv)
 {
     uint64_t at = r->c.at;
     r->name = (struct hk_bytes){0};
-    if (!gguf_string(r, &kv->key, "key"))
+    if (!hk_gguf_string(r, &kv->key, "key"))
         return false;
     if (kv->key.n == 0)
-        return gguf_fail(r, HK_E_FORMAT, at, "the key is empty");
+        return hk_gguf_fail(r, HK_E_FORMAT, at, "the key is empty");
     r->name = kv->key;
-    return gguf_value(r, kv);
+    return hk_gguf_value(r, kv);
 }
 
 static bool set_alignment(struct gguf_reader *r, struct hk_header *h, const struct hk_kv *kv)
 {
     bool unsigned_int = strcmp(kv->gguf_type, "u32") == 0 || strcmp(kv->gguf_type, "u64") == 0;
     if (!unsigned_int || kv->type != HK_META_INT64)
-        return gguf_fail(r, HK_E_FORMAT, kv->offset, "the alignment is of type %s, not u32",
-                         kv->gguf_type);
+        return hk_gguf_fail(r, HK_E_FORMAT, kv->offset, "the alignment is of type %s, not u32",
+                            kv->gguf_type);
     uint64_t a = le64(kv->value.p);
     if (a == 0 || (a & (a - 1)) != 0 || a > UINT32_MAX)
-        return gguf_fail(r, HK_E_FORMAT, kv->offset, "alignment %llu is no power of two%s",
-                         (unsigned long long)a, a > UINT32_MAX ? " of 32 bits" : "");
+        return hk_gguf_fail(r, HK_E_FORMAT, kv->offset, "alignment %llu is no power of two%s",
+                            (unsigned long long)a, a > UINT32_MAX ? " of 32 bits" : "");
     h->alignment = (uint32_t)a;
     return true;
 }
@@ -182,7 +185,7 @@ static bool read_metadata(struct gguf_reader *r, struct hk_file *f)
         bool room = table_room(&table, sizeof *f->kvs, f->kv_count);
         f->kvs = table;
         if (!room)
-            return gguf_fail_nomem(r);
+            return hk_gguf_fail_nomem(r);
         struct hk_kv *kv = &f->kvs[i];
         *kv = (struct hk_kv){0};
         r->index = i;
@@ -203,14 +206,14 @@ static bool read_name(struct gguf_reader *r, struct hk_tensor *t)
 {
     uint64_t at = r->c.at;
     r->name = (struct hk_bytes){0};
-    if (!gguf_string(r, &t->name, "name"))
+    if (!hk_gguf_string(r, &t->name, "name"))
         return false;
     if (t->name.n == 0)
-        return gguf_fail(r, HK_E_FORMAT, at, "the name is empty");
+        return hk_gguf_fail(r, HK_E_FORMAT, at, "the name is empty");
     r->name = t->name;
     if (t->name.n >= GGUF_NAME_LIMIT)
-        return gguf_fail(r, HK_E_RANGE, at, "the name has %zu bytes, GGUF allows fewer than %d",
-                         t->name.n, GGUF_NAME_LIMIT);
+        return hk_gguf_fail(r, HK_E_RANGE, at, "the name has %zu bytes, GGUF allows fewer than %d",
+                            t->name.n, GGUF_NAME_LIMIT);
     return true;
 }
 
@@ -219,13 +222,13 @@ static bool read_shape(struct gguf_reader *r, struct hk_tensor *t)
 {
     uint64_t at = r->c.at;
     uint32_t ndim;
-    if (!gguf_u32(r, &ndim, "n_dims"))
+    if (!hk_gguf_u32(r, &ndim, "n_dims"))
         return false;
     if (ndim > GGUF_MAX_DIMS)
-        return gguf_fail(r, HK_E_RANGE, at, "n_dims is %u, GGUF allows %d", ndim, GGUF_MAX_DIMS);
+        return hk_gguf_fail(r, HK_E_RANGE, at, "n_dims is %u, GGUF allows %d", ndim, GGUF_MAX_DIMS);
     t->ndim = (uint8_t)ndim;
     for (uint32_t i = ndim; i-- > 0;)
-        if (!gguf_u64(r, &t->shape[i], "dimension"))
+        if (!hk_gguf_u64(r, &t->shape[i], "dimension"))
             return false;
     return true;
 }
@@ -244,14 +247,14 @@ static bool read_type(struct gguf_reader *r, struct hk_tensor *t, const struct h
 {
     uint64_t at = r->c.at;
     uint32_t type;
-    if (!gguf_u32(r, &type, "type"))
+    if (!hk_gguf_u32(r, &type, "type"))
         return false;
     *info = hk_type_by_gguf(type);
     if (*info == NULL && removed_type(type) != NULL)
-        return gguf_fail(r, HK_E_UNSUPPORTED, at, "type %u (%s) was removed from GGUF", type,
-                         removed_type(type));
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "type %u (%s) was removed from GGUF", type,
+                            removed_type(type));
     if (*info == NULL)
-        return gguf_fail(r, HK_E_UNSUPPORTED, at, "unknown tensor type %u", type);
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "unknown tensor type %u", type);
     t->type = (*info)->type;
     return true;
 }
@@ -264,18 +267,20 @@ static bool set_size(struct gguf_reader *r, struct hk_tensor *t, const struct hk
     for (unsigned i = 0; i < t->ndim; i++) {
         empty = empty || t->shape[i] == 0;
         if (t->shape[i] != 0 && !mul_ok(elems, t->shape[i], &elems))
-            return gguf_fail(r, HK_E_RANGE, t->entry_offset, "the dimensions' product overflows");
+            return hk_gguf_fail(r, HK_E_RANGE, t->entry_offset,
+                                "the dimensions' product overflows");
     }
     uint64_t cols = t->ndim == 0 ? 1 : t->shape[t->ndim - 1];
     if (cols % info->block_elems != 0)
-        return gguf_fail(r, HK_E_FORMAT, t->entry_offset,
-                         "rows of %llu elements are no whole blocks of %u (%s)",
-                         (unsigned long long)cols, info->block_elems, info->name);
+        return hk_gguf_fail(r, HK_E_FORMAT, t->entry_offset,
+                            "rows of %llu elements are no whole blocks of %u (%s)",
+                            (unsigned long long)cols, info->block_elems, info->name);
     /* A row length of 0 leaves the others' product, which need not be whole blocks. */
     if (!mul_ok(elems / info->block_elems, info->block_bytes, &bytes) || bytes > INT64_MAX ||
         elems > INT64_MAX)
-        return gguf_fail(r, HK_E_RANGE, t->entry_offset, "%llu elements of %s are too many bytes",
-                         (unsigned long long)elems, info->name);
+        return hk_gguf_fail(r, HK_E_RANGE, t->entry_offset,
+                            "%llu elements of %s are too many bytes", (unsigned long long)elems,
+                            info->name);
     t->data_size = empty ? 0 : bytes;
     return true;
 }
@@ -288,11 +293,11 @@ static bool read_tensor(struct gguf_reader *r, const struct hk_header *h, struct
     if (!read_name(r, t) || !read_shape(r, t) || !read_type(r, t, &info) || !set_size(r, t, info))
         return false;
     uint64_t at = r->c.at;
-    if (!gguf_u64(r, &t->data_offset, "offset"))
+    if (!hk_gguf_u64(r, &t->data_offset, "offset"))
         return false;
     if (t->data_offset % h->alignment != 0)
-        return gguf_fail(r, HK_E_FORMAT, at, "offset %llu is no multiple of the alignment %u",
-                         (unsigned long long)t->data_offset, h->alignment);
+        return hk_gguf_fail(r, HK_E_FORMAT, at, "offset %llu is no multiple of the alignment %u",
+                            (unsigned long long)t->data_offset, h->alignment);
     return true;
 }
 
@@ -306,7 +311,7 @@ static bool read_tensors(struct gguf_reader *r, struct hk_file *f)
         bool room = table_room(&table, sizeof *f->tensors, f->tensor_count);
         f->tensors = table;
         if (!room)
-            return gguf_fail_nomem(r);
+            return hk_gguf_fail_nomem(r);
         struct hk_tensor *t = &f->tensors[i];
         *t = (struct hk_tensor){0};
         r->index = i;
@@ -327,11 +332,12 @@ static bool place_tensor(struct gguf_reader *r, const struct hk_header *h, struc
                 align_ok(t->data_size, h->alignment, &padded) && add_ok(first, padded, &end) &&
                 end <= INT64_MAX;
     if (!fits || (!r->stream && end > r->c.end))
-        return gguf_fail(r, HK_E_RANGE, t->entry_offset,
-                         "%llu bytes at offset %llu of the data at 0x%llx, padded to %u, end past "
-                         "the end of the file",
-                         (unsigned long long)t->data_size, (unsigned long long)t->data_offset,
-                         (unsigned long long)h->tensor_data_offset, h->alignment);
+        return hk_gguf_fail(
+            r, HK_E_RANGE, t->entry_offset,
+            "%llu bytes at offset %llu of the data at 0x%llx, padded to %u, end past "
+            "the end of the file",
+            (unsigned long long)t->data_size, (unsigned long long)t->data_offset,
+            (unsigned long long)h->tensor_data_offset, h->alignment);
     t->data_offset = first;
     return true;
 }
@@ -352,7 +358,7 @@ static bool check_overlap(struct gguf_reader *r, struct hk_file *f)
     size_t n = f->tensor_count;
     uint32_t *order = malloc((n + 1) * sizeof *order);
     if (order == NULL)
-        return gguf_fail_nomem(r);
+        return hk_gguf_fail_nomem(r);
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)i;
     qsort_r(order, n, sizeof *order, by_offset, f->tensors);
@@ -363,9 +369,9 @@ static bool check_overlap(struct gguf_reader *r, struct hk_file *f)
             continue;
         r->index = order[i];
         r->name = b->name;
-        good = gguf_fail(r, HK_E_FORMAT, b->entry_offset,
-                         "its bytes at 0x%llx overlap those of tensor %u '%.*s'",
-                         (unsigned long long)b->data_offset, order[i - 1], HK_STR(a->name));
+        good = hk_gguf_fail(r, HK_E_FORMAT, b->entry_offset,
+                            "its bytes at 0x%llx overlap those of tensor %u '%.*s'",
+                            (unsigned long long)b->data_offset, order[i - 1], HK_STR(a->name));
     }
     free(order);
     return good;
@@ -375,7 +381,8 @@ static bool place_tensors(struct gguf_reader *r, struct hk_file *f)
 {
     struct hk_header *h = &f->header;
     if (!align_ok(r->c.at, h->alignment, &h->tensor_data_offset))
-        return gguf_fail(r, HK_E_RANGE, r->c.at, "the tensor data begin past the end of the file");
+        return hk_gguf_fail(r, HK_E_RANGE, r->c.at,
+                            "the tensor data begin past the end of the file");
     for (size_t i = 0; i < f->tensor_count; i++) {
         r->index = i;
         r->name = f->tensors[i].name;

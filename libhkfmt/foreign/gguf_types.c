@@ -22,22 +22,22 @@ static const struct {
 };
 /* clang-format on */
 
-size_t gguf_type_size(unsigned type)
+size_t hk_gguf_type_size(unsigned type)
 {
     return type < GGUF_TYPE_COUNT ? types[type].size : 0;
 }
 
-const char *gguf_type_name(unsigned type)
+const char *hk_gguf_type_name(unsigned type)
 {
     return type < GGUF_TYPE_COUNT ? types[type].name : NULL;
 }
 
-const char *gguf_array_name(unsigned type)
+const char *hk_gguf_array_name(unsigned type)
 {
     return type < GGUF_TYPE_COUNT ? types[type].array : NULL;
 }
 
-unsigned gguf_type_parse(const char **name)
+unsigned hk_gguf_type_parse(const char **name)
 {
     for (unsigned type = 0; type < GGUF_TYPE_COUNT; type++) {
         size_t n = strlen(types[type].name);

@@ -6,7 +6,7 @@ static uint8_t *keep(struct gguf_reader *r, struct hk_kv *kv, enum hk_meta_type 
 {
     uint8_t *p = hk_arena_alloc(r->arena, n);
     if (p == NULL) {
-        gguf_fail_nomem(r);
+        hk_gguf_fail_nomem(r);
         return NULL;
     }
     kv->type = (uint8_t)type;
@@ -14,7 +14,7 @@ static uint8_t *keep(struct gguf_reader *r, struct hk_kv *kv, enum hk_meta_type 
     return p;
 }
 
-int64_t gguf_load_int(unsigned type, const uint8_t *p)
+int64_t hk_gguf_load_int(unsigned type, const uint8_t *p)
 {
     switch (type) {
     case GGUF_U8:
@@ -51,7 +51,7 @@ static bool big_int(struct gguf_reader *r, struct hk_kv *kv, uint64_t v)
 
 static bool scalar(struct gguf_reader *r, struct hk_kv *kv, unsigned type)
 {
-    const uint8_t *v = gguf_take(r, gguf_type_size(type), "value");
+    const uint8_t *v = hk_gguf_take(r, hk_gguf_type_size(type), "value");
     if (v == NULL)
         return false;
     if (type == GGUF_U64 && le64(v) > INT64_MAX)
@@ -63,20 +63,20 @@ static bool scalar(struct gguf_reader *r, struct hk_kv *kv, unsigned type)
     if (p == NULL)
         return false;
     if (type == GGUF_F32)
-        put_f64(p, gguf_widen(le_f32(v)));
+        put_f64(p, hk_gguf_widen(le_f32(v)));
     else if (type == GGUF_F64)
         memcpy(p, v, 8);
     else if (type == GGUF_BOOL)
         p[0] = v[0] != 0;
     else
-        put64(p, (uint64_t)gguf_load_int(type, v));
+        put64(p, (uint64_t)hk_gguf_load_int(type, v));
     return true;
 }
 
 static bool string(struct gguf_reader *r, struct hk_kv *kv)
 {
     kv->type = HK_META_STRING;
-    return gguf_string(r, &kv->value, "string");
+    return hk_gguf_string(r, &kv->value, "string");
 }
 
 /* Bytes that the N strings at the cursor hold; the cursor does not move. */
@@ -85,7 +85,7 @@ static bool measure_strings(struct gguf_reader *r, uint64_t n, uint64_t *total)
     uint64_t start = r->c.at, sum = 0;
     for (uint64_t i = 0; i < n; i++) {
         struct hk_bytes s;
-        if (!gguf_string(r, &s, "string of an array"))
+        if (!hk_gguf_string(r, &s, "string of an array"))
             return false;
         sum += s.n; /* no more than the file */
     }
@@ -106,8 +106,9 @@ static bool string_array(struct gguf_reader *r, struct hk_kv *kv, uint64_t count
     if (!measure_strings(r, count, &total))
         return false;
     if (total > UINT32_MAX || count >= UINT32_MAX / 4)
-        return gguf_fail(r, HK_E_RANGE, at, "strings of an array hold %llu bytes, more than 2^32-1",
-                         (unsigned long long)total);
+        return hk_gguf_fail(r, HK_E_RANGE, at,
+                            "strings of an array hold %llu bytes, more than 2^32-1",
+                            (unsigned long long)total);
     uint8_t *p = keep(r, kv, HK_META_BYTES, 12 + 4 * (size_t)count + (size_t)total);
     if (p == NULL)
         return false;
@@ -117,7 +118,7 @@ static bool string_array(struct gguf_reader *r, struct hk_kv *kv, uint64_t count
     put32(offsets, 0);
     for (uint64_t i = 1; i <= count; i++) {
         struct hk_bytes s;
-        if (!gguf_string(r, &s, "string of an array"))
+        if (!hk_gguf_string(r, &s, "string of an array"))
             return false;
         if (s.n > 0)
             memcpy(text + end, s.p, s.n);
@@ -143,11 +144,11 @@ static bool number_array(struct gguf_reader *r, struct hk_kv *kv, unsigned type,
     if (blob == NULL)
         return false;
     blob_head(blob, type == GGUF_F32 ? HK_ARRAY_F32 : HK_ARRAY_I32, count);
-    size_t size = gguf_type_size(type);
+    size_t size = hk_gguf_type_size(type);
     if (type == GGUF_F32 && count > 0)
         memcpy(blob + 8, p, 4 * (size_t)count);
     for (uint64_t i = 0; type != GGUF_F32 && i < count; i++)
-        put32(blob + 8 + 4 * i, (uint32_t)gguf_load_int(type, p + size * i));
+        put32(blob + 8 + 4 * i, (uint32_t)hk_gguf_load_int(type, p + size * i));
     return true;
 }
 
@@ -155,37 +156,37 @@ static bool array(struct gguf_reader *r, struct hk_kv *kv)
 {
     uint64_t at = r->c.at, count;
     uint32_t type;
-    if (!gguf_u32(r, &type, "element type") || !gguf_u64(r, &count, "array length"))
+    if (!hk_gguf_u32(r, &type, "element type") || !hk_gguf_u64(r, &count, "array length"))
         return false;
     if (type >= GGUF_TYPE_COUNT)
-        return gguf_fail(r, HK_E_UNSUPPORTED, at, "array of unknown value type %u", type);
-    size_t size = gguf_type_size(type);
-    if (!gguf_expect(r, count, size != 0 ? size : 8, "array"))
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "array of unknown value type %u", type);
+    size_t size = hk_gguf_type_size(type);
+    if (!hk_gguf_expect(r, count, size != 0 ? size : 8, "array"))
         return false;
     if (count > UINT32_MAX)
-        return gguf_fail(r, HK_E_RANGE, at + 4, "array of %llu elements, more than 2^32-1",
-                         (unsigned long long)count);
-    kv->gguf_type = gguf_array_name(type);
+        return hk_gguf_fail(r, HK_E_RANGE, at + 4, "array of %llu elements, more than 2^32-1",
+                            (unsigned long long)count);
+    kv->gguf_type = hk_gguf_array_name(type);
     if (type == GGUF_STRING)
         return string_array(r, kv, count);
     bool wide = type == GGUF_ARRAY || type == GGUF_U64 || type == GGUF_I64 || type == GGUF_F64;
     const uint8_t *p = r->c.base + r->c.at;
     if (wide || (type == GGUF_U32 && !fits_i32(p, count)))
-        return gguf_array_json(r, type, count, kv);
+        return hk_gguf_array_json(r, type, count, kv);
     r->c.at += size * count;
     return number_array(r, kv, type, count, p);
 }
 
-bool gguf_value(struct gguf_reader *r, struct hk_kv *kv)
+bool hk_gguf_value(struct gguf_reader *r, struct hk_kv *kv)
 {
     uint64_t at = r->c.at;
     uint32_t type;
-    if (!gguf_u32(r, &type, "value type"))
+    if (!hk_gguf_u32(r, &type, "value type"))
         return false;
     if (type >= GGUF_TYPE_COUNT)
-        return gguf_fail(r, HK_E_UNSUPPORTED, at, "unknown value type %u", type);
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "unknown value type %u", type);
     kv->offset = r->c.at;
-    kv->gguf_type = gguf_type_name(type);
+    kv->gguf_type = hk_gguf_type_name(type);
     if (type == GGUF_STRING)
         return string(r, kv);
     return type == GGUF_ARRAY ? array(r, kv) : scalar(r, kv, type);
