@@ -34,9 +34,7 @@ extern "C" {
 #define HK_PRINTF(f, a)
 #endif
 
-/* ---- errors
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 enum hk_status {
     HK_OK,
@@ -82,8 +80,7 @@ HK_API enum hk_status hk_fail_nomem(struct hk_error *err);
 /* Compare bytes with a C string. */
 HK_API bool hk_bytes_are(struct hk_bytes b, const char *s);
 
-/* ---- codes of the format
- * ----------------------------------------------------------------------------------- */
+/* ---- codes of the format ---- */
 
 enum hk_format { HK_FORMAT_HK, HK_FORMAT_GGUF };
 
@@ -190,8 +187,12 @@ enum hk_type_class {
 
 struct hk_type_info {
     uint16_t type; /* enum hk_type */
+#ifdef __cplusplus
+    uint8_t type_class; /* the same member: "class" is a word of C++ */
+#else
     uint8_t class; /* enum hk_type_class */
-    int8_t gguf;   /* ggml type number, -1 where GGUF has no such type */
+#endif
+    int8_t gguf; /* ggml type number, -1 where GGUF has no such type */
     const char *name;
     uint16_t block_elems; /* elements in a block; 0 unless dense or block */
     uint16_t block_bytes; /* bytes in a block; 0 unless dense or block */
@@ -237,8 +238,7 @@ HK_API const char *hk_record_type_name(unsigned type); /* NULL for an unknown co
 
 enum { HK_MAX_DIMS = 8, HK_MAX_NAME = 128, HK_MAX_ALIGNMENT = 65536, HK_SHA256_SIZE = 32 };
 
-/* ---- an open file
- * ------------------------------------------------------------------------------------------ */
+/* ---- an open file ---- */
 
 struct hk_file; /* opaque; immutable once open */
 
@@ -336,8 +336,7 @@ HK_API size_t hk_file_parts(const struct hk_file *f);  /* 1 unless opened as a s
 HK_API const struct hk_header *hk_file_header(const struct hk_file *f); /* of the first part */
 HK_API bool hk_file_is_stream(const struct hk_file *f);
 
-/* ---- metadata
- * ---------------------------------------------------------------------------------------------- */
+/* ---- metadata ---- */
 
 HK_API size_t hk_kv_count(const struct hk_file *f);
 HK_API const struct hk_kv *hk_kv_at(const struct hk_file *f, size_t i); /* NULL past the end */
@@ -377,9 +376,7 @@ HK_API struct hk_bytes hk_array_string(const struct hk_array *a, uint32_t i);
 HK_API float hk_array_f32(const struct hk_array *a, uint32_t i);
 HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
 
-/* ---- tensors
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- tensors ---- */
 
 HK_API size_t hk_tensor_count(const struct hk_file *f);
 HK_API const struct hk_tensor *hk_tensor_at(const struct hk_file *f,
@@ -404,8 +401,7 @@ HK_API uint64_t hk_tensor_rows(const struct hk_tensor *t);
 HK_API HK_MUST enum hk_status hk_tensor_resolve(const struct hk_file *f, const struct hk_tensor *t,
                                                 const struct hk_tensor **out, struct hk_error *err);
 
-/* ---- decoding to f32
- * --------------------------------------------------------------------------------------- */
+/* ---- decoding to f32 ---- */
 
 /* Decode N elements of a dense or block type (N a multiple of its block_elems) from SRC to DST.
  * Dense integers and f64 are rounded to nearest. False: TYPE is neither dense nor block, or N is no
@@ -426,8 +422,7 @@ HK_API HK_MUST enum hk_status hk_decoder_new(struct hk_decoder **out, const stru
 HK_API void hk_decoder_read(const struct hk_decoder *d, uint64_t first, size_t n, float *dst);
 HK_API void hk_decoder_free(struct hk_decoder **d);
 
-/* ---- appendix
- * ---------------------------------------------------------------------------------------------- */
+/* ---- appendix ---- */
 
 /* Records that are whole; a torn or overrunning tail ends the list (hk_verify() names it). */
 HK_API size_t hk_record_count(const struct hk_file *f);
@@ -463,8 +458,7 @@ HK_API enum hk_crc hk_record_crc(const struct hk_file *f, size_t i);
 HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
                                              struct hk_error *err);
 
-/* ---- verification
- * ------------------------------------------------------------------------------------------ */
+/* ---- verification ---- */
 
 enum hk_severity { HK_WARNING, HK_ERROR };
 enum hk_subject { HK_SUBJECT_FILE, HK_SUBJECT_TENSOR, HK_SUBJECT_KEY, HK_SUBJECT_RECORD };
@@ -507,9 +501,7 @@ HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_f
                                         void *arg, struct hk_verify_report *report,
                                         struct hk_error *err);
 
-/* ---- output
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 struct hk_out; /* a file that appears whole or not at all, or a descriptor */
 
@@ -536,8 +528,7 @@ HK_API HK_MUST enum hk_status hk_out_commit(struct hk_out **o, struct hk_error *
 /* Drop what was written; frees *O. NULL is allowed. */
 HK_API void hk_out_discard(struct hk_out **o);
 
-/* ---- writing .hk
- * ------------------------------------------------------------------------------------------- */
+/* ---- writing .hk ---- */
 
 struct hk_writer; /* streams: describe everything, begin, then give the payload bytes in order */
 
@@ -582,8 +573,7 @@ HK_API HK_MUST enum hk_status hk_writer_copy(struct hk_writer *w, int fd, uint64
 HK_API HK_MUST enum hk_status hk_writer_finish(struct hk_writer *w, struct hk_error *err);
 HK_API void hk_writer_free(struct hk_writer **w);
 
-/* ---- converting
- * -------------------------------------------------------------------------------------------- */
+/* ---- converting ---- */
 
 struct hk_convert_options {
     uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF */
