@@ -29,7 +29,8 @@ void hke_tokenizer_free(struct hke_tokenizer **t);
 /* ---- the vocabulary ---- */
 
 uint32_t hke_vocab_size(const struct hke_tokenizer *t);
-/* Ids below are those that the file names; -1 where it names none. */
+/* Ids below are those that the file names; -1 where it names none (and SentencePiece has no
+ * default). */
 int64_t hke_bos(const struct hke_tokenizer *t);
 int64_t hke_eos(const struct hke_tokenizer *t);
 /* Whether HKE_ADD_SPECIAL puts a bos before, an eos after the text. */

@@ -1,0 +1,182 @@
+/* What the files of the tokenizer share with each other and with nobody else. */
+#ifndef HKE_TOK_H
+#define HKE_TOK_H
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "engine/tokenizer.h"
+
+#define TOK_NONE UINT32_MAX /* no token */
+
+/* ---- strings by number (tok_vocab.c) ---- */
+
+struct tok_strings { /* string i is p[off[i]] .. p[off[i + 1]] */
+    uint8_t *p;
+    uint32_t *off;
+    uint32_t n;
+};
+
+static inline struct hk_bytes tok_string(const struct tok_strings *s, uint32_t i)
+{
+    return (struct hk_bytes){s->p + s->off[i], s->off[i + 1] - s->off[i]};
+}
+
+/* ---- hash tables (hke_tok_hash.c) ----
+ * Open addressing. A vocabulary is free to choose its strings so that they collide, so building
+ * bounds the number of probes: it tries other seeds and then larger tables before it gives up. */
+
+struct tok_slot {
+    uint32_t hash, id; /* id TOK_NONE: empty */
+};
+struct tok_table {
+    struct tok_slot *slot;
+    uint32_t mask, probes;
+    uint64_t seed;
+};
+/* Index those strings of S that KEEP (indexed by number; NULL: all) marks; of equal strings the
+ * first. */
+enum hk_status hke_tok_table_build(struct tok_table *x, const struct tok_strings *s,
+                                   const bool *keep, struct hk_error *err);
+/* Number of the string, or TOK_NONE. */
+uint32_t hke_tok_table_find(const struct tok_table *x, const struct tok_strings *s,
+                            const uint8_t *p, size_t n);
+void hke_tok_table_free(struct tok_table *x);
+
+struct tok_merge {
+    uint32_t left, right, rank, id; /* rank TOK_NONE: empty slot */
+};
+struct tok_merges {
+    struct tok_merge *slot;
+    uint32_t mask, probes;
+    uint64_t seed;
+};
+/* Index N merges; of equal pairs the first. */
+enum hk_status hke_tok_merges_build(struct tok_merges *x, const struct tok_merge *m, uint32_t n,
+                                    struct hk_error *err);
+/* The merge of a pair, or NULL. */
+const struct tok_merge *hke_tok_merges_find(const struct tok_merges *x, uint32_t left,
+                                            uint32_t right);
+uint64_t hke_tok_hash(uint64_t seed, const uint8_t *p, size_t n);
+
+/* ---- the tokenizer ---- */
+
+enum tok_kind { TOK_SPM, TOK_BPE };
+enum { TOK_MAX_PATTERNS = 16 };
+
+struct tok_pre { /* split patterns, applied one after the other to the pieces of the one before */
+    pcre2_code *code[TOK_MAX_PATTERNS];
+    unsigned n;
+};
+
+struct tok_added { /* tokens matched in the text before it is split, in order of their bytes */
+    uint32_t *id;
+    uint32_t n;
+    uint32_t first[257]; /* those that begin with byte b are first[b] .. first[b + 1] - 1 */
+};
+
+struct hke_tokenizer {
+    enum tok_kind kind;
+    struct tok_strings piece; /* as spelled in the file */
+    struct tok_strings text;  /* what they stand for */
+    uint8_t *type;            /* enum hke_token_type */
+    bool *ends;               /* ends a generation */
+    int64_t bos, eos, unk;
+    bool add_bos, add_eos;
+    uint32_t byte[256]; /* token of a byte, or TOK_NONE */
+    struct tok_added added;
+    /* SPM: keys are pieces; BPE: the bytes they stand for, filled only if ignore_merges. */
+    struct tok_table words;
+    bool ignore_merges;
+    /* SPM only */
+    uint32_t *rank;    /* of a token by falling score; equal scores have equal ranks */
+    bool space_prefix; /* a text begins with a blank of its own */
+    bool by_word;      /* no piece has a blank behind another character: words are independent */
+    bool has_unused;
+    /* BPE only */
+    struct tok_merges merges;
+    struct tok_pre pre;
+};
+
+/* tok_vocab.c: pieces, types and ids. */
+enum hk_status hke_tok_vocab_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                  struct hk_error *err);
+/* Value of an optional key. *OUT is untouched where there is none. */
+enum hk_status hke_tok_key_bool(const struct hk_file *f, const char *key, bool *out,
+                                struct hk_error *err);
+/* tok_text.c: what each token stands for. */
+enum hk_status hke_tok_text_build(struct hke_tokenizer *t, struct hk_error *err);
+/* Byte of a piece spelled <0xNN>, or -1. */
+int hke_tok_byte_piece(struct hk_bytes piece);
+/* tok_spm.c, tok_bpe.c: the rest of each kind. */
+enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                struct hk_error *err);
+enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                struct hk_error *err);
+
+/* ---- added tokens (tok_added.c) ---- */
+
+enum hk_status hke_tok_added_build(struct hke_tokenizer *t, struct hk_error *err);
+/* The longest added token at P, of control tokens only if SPECIAL; TOK_NONE if there is none. */
+uint32_t hke_tok_added_match(const struct hke_tokenizer *t, const uint8_t *p, const uint8_t *end,
+                             bool special);
+
+/* ---- UTF-8 (tok_utf8.c) ---- */
+
+/* Length of the well-formed character at P < END (no surrogates, nothing overlong), else 0. */
+unsigned hke_tok_utf8_char(const uint8_t *p, const uint8_t *end);
+/* Bytes at the end of P that begin a character and do not yet complete it: 0 to 3. */
+unsigned hke_tok_utf8_open(const uint8_t *p, size_t n);
+
+/* ---- one encoding in progress ---- */
+
+struct tok_symbol {
+    uint32_t start, n; /* bytes in the word; n 0: merged into the one before it */
+    uint32_t prev, next;
+    uint32_t id;
+};
+struct tok_bigram {
+    uint64_t key; /* rank, then position: the order in which merges happen */
+    uint32_t n, id;
+};
+struct tok_cached;
+
+struct tok_run {
+    const struct hke_tokenizer *t;
+    struct hke_ids *out;
+    struct hk_error *err;
+    struct tok_symbol *symbol;
+    size_t symbols;
+    struct tok_bigram *heap;
+    size_t heap_n, heap_capacity;
+    uint32_t *unused_split; /* SPM: how long the left half of an unused piece was */
+    struct tok_cached *cache;
+    uint8_t *escaped; /* SPM: the text with its blanks replaced */
+    size_t escaped_capacity;
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *jit_stack;
+};
+
+/* tok_encode.c */
+enum hk_status hke_tok_emit(struct tok_run *r, uint32_t id);
+enum hk_status hke_tok_emit_bytes(struct tok_run *r, const uint8_t *p, size_t n);
+/* The ids of a word that no merge crosses, from the cache if it was seen before. */
+enum hk_status hke_tok_word(struct tok_run *r, const uint8_t *p, size_t n);
+/* Make room for NEED items of SIZE bytes in *P, keeping what is there. */
+bool hke_tok_grow(void *p, size_t *capacity, size_t need, size_t size);
+/* tok_merge.c: the same by merging. */
+enum hk_status hke_tok_merge_word(struct tok_run *r, const uint8_t *p, size_t n);
+/* tok_spm.c, tok_bpe.c: text between added tokens. PREFIX: it stands at the start or behind one. */
+enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool prefix);
+enum hk_status hke_tok_bpe_text(struct tok_run *r, struct hk_bytes text);
+
+/* ---- split patterns (tok_pre.c) ---- */
+
+enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                struct hk_error *err);
+void hke_tok_pre_free(struct tok_pre *p);
+/* Split well-formed TEXT into words. */
+enum hk_status hke_tok_pre_split(struct tok_run *r, struct hk_bytes text);
+
+#endif

@@ -1,0 +1,168 @@
+/* SentencePiece BPE vocabularies: scores order the merges, blanks are spelled U+2581, characters
+ * without a piece fall back to bytes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tok.h"
+
+static const uint8_t blank[3] = {0xe2, 0x96, 0x81}; /* U+2581 */
+
+static bool is_blank(const uint8_t *p, const uint8_t *end)
+{
+    return end - p >= 3 && memcmp(p, blank, 3) == 0;
+}
+
+struct scored {
+    float score;
+    uint32_t id;
+};
+
+static int by_score(const void *pa, const void *pb)
+{
+    const struct scored *a = pa, *b = pb;
+    int c = (a->score < b->score) - (a->score > b->score);
+    return c != 0 ? c : (a->id > b->id) - (a->id < b->id);
+}
+
+static enum hk_status rank_tokens(struct hke_tokenizer *t, const struct hk_kv *kv,
+                                  const struct hk_array *a, struct scored *order,
+                                  struct hk_error *err)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        order[i] = (struct scored){hk_array_f32(a, i), i};
+        if (isnan(order[i].score))
+            return hk_fail(err, HK_E_FORMAT, kv->offset,
+                           "tokenizer.ggml.scores: score of token %u is not a number", i);
+    }
+    qsort(order, a->count, sizeof *order, by_score);
+    for (uint32_t i = 0, rank = 0; i < a->count; i++) {
+        if (i > 0 && order[i].score < order[i - 1].score)
+            rank = i;
+        t->rank[order[i].id] = rank;
+    }
+    return HK_OK;
+}
+
+static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file *f,
+                                  struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.scores");
+    if (kv == NULL)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                       "tokenizer.ggml.scores: a SentencePiece vocabulary needs them");
+    struct hk_array a;
+    enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, err);
+    if (s != HK_OK)
+        return s;
+    struct scored *order = calloc(a.count, sizeof *order);
+    t->rank = calloc(a.count, sizeof *t->rank);
+    if (order == NULL || t->rank == NULL)
+        s = hk_fail_nomem(err);
+    else
+        s = rank_tokens(t, kv, &a, order, err);
+    free(order);
+    hk_array_free(&a);
+    return s;
+}
+
+/* Whether a blank follows another character in PIECE. */
+static bool has_inner_blank(struct hk_bytes piece)
+{
+    const uint8_t *end = piece.p + piece.n;
+    for (size_t i = 1; i + 3 <= piece.n; i++) {
+        if (is_blank(piece.p + i, end) && !(i >= 3 && is_blank(piece.p + i - 3, end)))
+            return true;
+    }
+    return false;
+}
+
+static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
+{
+    bool *keep = calloc(t->piece.n, sizeof *keep);
+    if (keep == NULL)
+        return hk_fail_nomem(err);
+    t->by_word = true;
+    for (uint32_t i = 0; i < t->piece.n; i++) {
+        unsigned type = t->type[i];
+        keep[i] = type == HKE_TOKEN_NORMAL || type == HKE_TOKEN_USER || type == HKE_TOKEN_UNUSED;
+        t->has_unused |= type == HKE_TOKEN_UNUSED;
+        if (keep[i] && has_inner_blank(tok_string(&t->piece, i)))
+            t->by_word = false;
+    }
+    enum hk_status s = hke_tok_table_build(&t->words, &t->piece, keep, err);
+    free(keep);
+    return s;
+}
+
+enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                struct hk_error *err)
+{
+    enum hk_status s = load_scores(t, f, err);
+    if (s != HK_OK)
+        return s;
+    for (uint32_t i = t->piece.n; i-- > 0;) {
+        if (t->type[i] == HKE_TOKEN_BYTE)
+            t->byte[hke_tok_byte_piece(tok_string(&t->piece, i))] = i;
+    }
+    t->space_prefix = true;
+    s = hke_tok_key_bool(f, "tokenizer.ggml.add_space_prefix", &t->space_prefix, err);
+    return s == HK_OK ? index_words(t, err) : s;
+}
+
+/* TEXT with U+2581 for its blanks and for the dummy prefix, in R->escaped. */
+static bool escape(struct tok_run *r, struct hk_bytes text, bool prefix, size_t *n)
+{
+    size_t blanks = prefix;
+    for (size_t i = 0; i < text.n; i++)
+        blanks += text.p[i] == ' ';
+    *n = text.n + 2 * blanks + prefix;
+    if (!hke_tok_grow(&r->escaped, &r->escaped_capacity, *n, 1))
+        return false;
+    uint8_t *out = r->escaped;
+    if (prefix) {
+        memcpy(out, blank, 3);
+        out += 3;
+    }
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == ' ') {
+            memcpy(out, blank, 3);
+            out += 3;
+        } else {
+            *out++ = text.p[i];
+        }
+    }
+    return true;
+}
+
+/* Length of the word at P: up to a blank that follows another character. */
+static size_t word_length(const uint8_t *p, const uint8_t *end)
+{
+    const uint8_t *q = p;
+    while (is_blank(q, end))
+        q += 3;
+    while (q < end) {
+        q = memchr(q, blank[0], (size_t)(end - q));
+        if (q == NULL)
+            return (size_t)(end - p);
+        if (is_blank(q, end))
+            return (size_t)(q - p);
+        q++;
+    }
+    return (size_t)(end - p);
+}
+
+enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool prefix)
+{
+    size_t n;
+    if (!escape(r, text, prefix && r->t->space_prefix, &n))
+        return hk_fail_nomem(r->err);
+    enum hk_status s = HK_OK;
+    for (size_t i = 0; i < n && s == HK_OK;) {
+        const uint8_t *p = r->escaped + i;
+        size_t len = r->t->by_word ? word_length(p, r->escaped + n) : n - i;
+        s = hke_tok_word(r, p, len);
+        i += len;
+    }
+    return s;
+}
