@@ -1,0 +1,159 @@
+/* hk_verify(): the parser with every fault reported, then what only reading records and payloads
+ * can tell. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libhkfmt/internal.h"
+#include "libhkfmt/map.h"
+#include "libhkfmt/verify.h"
+
+struct counting { /* passes faults on and counts them */
+    hk_fault_fn *fn;
+    void *arg;
+    struct hk_verify_report *report;
+};
+
+static void count_fault(void *arg, const struct hk_fault *fault)
+{
+    struct counting *c = arg;
+    if (fault->severity == HK_ERROR)
+        c->report->errors++;
+    else
+        c->report->warnings++;
+    c->fn(c->arg, fault);
+}
+
+static void report_lineage(const struct hk_reporter *r, const struct hk_record *record, size_t i,
+                           enum hk_lineage lineage, struct hk_verify_report *report)
+{
+    struct hk_where w = {record->offset + 16, HK_SUBJECT_RECORD, record->name, i};
+    if (lineage == HK_LINEAGE_BROKEN)
+        hk_report(r, HK_FAULT_LINEAGE_BROKEN, &w,
+                  "record %zu: parent_hash is not the hash of record %zu", i, i - 1);
+    else if (lineage == HK_LINEAGE_ZERO)
+        hk_report(r, HK_FAULT_LINEAGE_ZERO, &w,
+                  "record %zu: parent_hash is all zero: the chain is not closed here", i);
+    else
+        return;
+    report->lineage = HK_CHAIN_BROKEN;
+}
+
+static enum hk_status check_records(const struct hk_file *f, const struct hk_reporter *r,
+                                    struct hk_verify_report *report, struct hk_error *err)
+{
+    report->lineage = f->record_count > 0 ? HK_CHAIN_OK : HK_CHAIN_NONE;
+    for (size_t i = 0; i < f->record_count; i++) {
+        const struct hk_record *record = &f->records[i];
+        enum hk_lineage lineage;
+        enum hk_status status = hk_record_lineage(f, i, &lineage, err);
+        if (status != HK_OK)
+            return status;
+        report_lineage(r, record, i, lineage, report);
+        struct hk_where w = {record->offset + 68, HK_SUBJECT_RECORD, record->name, i};
+        if (hk_record_crc(f, i) == HK_CRC_BAD)
+            hk_report(r, HK_FAULT_CRC, &w, "record %zu: payload does not have its crc32 0x%08x", i,
+                      record->data_crc32);
+    }
+    return HK_OK;
+}
+
+/* Whether the first record binds the base, and if payloads are read, whether the base is still that
+ * one. */
+static enum hk_status check_base(const struct hk_file *f, const struct hk_reporter *r, bool payload,
+                                 struct hk_verify_report *report, struct hk_error *err)
+{
+    static const uint8_t zero[HK_SHA256_SIZE];
+    const struct hk_record *first = hk_record_at(f, 0);
+    report->base = HK_BASE_UNBOUND;
+    if (first == NULL || memcmp(first->parent_hash, zero, sizeof zero) == 0)
+        return HK_OK;
+    report->base = HK_BASE_UNCHECKED;
+    if (!payload)
+        return HK_OK;
+    uint8_t digest[HK_SHA256_SIZE];
+    enum hk_status status = hk_base_digest(f, digest, err);
+    if (status != HK_OK)
+        return status;
+    if (memcmp(digest, first->parent_hash, sizeof digest) == 0) {
+        report->base = HK_BASE_BOUND;
+        return HK_OK;
+    }
+    report->base = HK_BASE_CHANGED;
+    struct hk_where w = {first->offset + 16, HK_SUBJECT_RECORD, first->name, 0};
+    hk_report(r, HK_FAULT_BASE_CHANGED, &w,
+              "record 0: parent_hash is not the digest of this file's tensors");
+    return HK_OK;
+}
+
+static void check_journal(const char *path, const struct hk_reporter *r)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%s.hkmeta-journal", path) < 0)
+        return; /* a hint only */
+    if (access(name, F_OK) == 0)
+        hk_report(
+            r, HK_FAULT_DEFECT, hk_at(0),
+            "a metadata journal of the reference lies beside the file: an edit was interrupted");
+    free(name);
+}
+
+static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned options,
+                                const struct hk_reporter *r, struct hk_verify_report *report,
+                                struct hk_error *err)
+{
+    bool payload = options & HK_VERIFY_PAYLOAD;
+    enum hk_status status = hk_parse(f, true, r, err);
+    if (status != HK_OK)
+        return status;
+    check_journal(path, r);
+    bool readable = report->errors == 0;
+    report->payload = payload && readable;
+    status = check_records(f, r, report, err);
+    if (status == HK_OK)
+        status = hk_check_seal(f, r, payload, report, err);
+    if (status == HK_OK && readable)
+        status = check_base(f, r, payload, report, err);
+    if (status == HK_OK && payload && readable)
+        status = hk_check_payloads(f, r, err);
+    return status;
+}
+
+/* A foreign file is sound if it opens; its one fault is what opening says. */
+static enum hk_status verify_foreign(struct hk_file *f, const struct hk_reporter *r,
+                                     struct hk_error *err)
+{
+    struct hk_error why = {0};
+    bool short_of = false;
+    uint64_t head = 0;
+    enum hk_status status = hk_parse_gguf(f, false, &short_of, &head, &why);
+    if (status == HK_E_NOMEM || status == HK_E_IO)
+        return hk_fail(err, status, why.offset, "%s", why.text);
+    if (status == HK_OK)
+        return hk_build_indexes(f, r, err);
+    hk_report(r, HK_FAULT_FOREIGN, hk_at(why.offset), "%s", why.text);
+    return HK_OK;
+}
+
+enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, void *arg,
+                         struct hk_verify_report *report, struct hk_error *err)
+{
+    struct hk_part part;
+    enum hk_status status = hk_map_path(&part, path, err);
+    if (status != HK_OK)
+        return status;
+    struct hk_file *f = hk_file_of(&part);
+    if (f == NULL)
+        return hk_fail_nomem(err);
+    *report = (struct hk_verify_report){.size = hk_file_size(f)};
+    struct counting counting = {fn, arg, report};
+    const struct hk_reporter r = {count_fault, &counting};
+    bool gguf = f->parts[0].size >= 4 && memcmp(f->parts[0].map, "GGUF", 4) == 0;
+    status = gguf ? verify_foreign(f, &r, err) : verify_hk(f, path, options, &r, report, err);
+    report->keys = f->kv_count;
+    report->tensors = f->tensor_count;
+    report->records = f->record_count;
+    hk_close(&f);
+    return status;
+}
