@@ -1,0 +1,170 @@
+/* hk-verify: check every rule of the format; each fault to standard error, a JSON report per file.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+enum { OPT_PAYLOAD, OPT_STRICT, OPT_TEXT };
+
+static const struct tool_option options[] = {
+    [OPT_PAYLOAD] = {"payload", 0, NULL, "also read all payloads: values, digests"},
+    [OPT_STRICT] = {"strict", 0, NULL, "take warnings for errors"},
+    [OPT_TEXT] = {"text", 0, NULL, "print one line a file for people, not JSON"},
+};
+
+static const struct tool tool = {
+    .name = "hk-verify",
+    .operands = "FILE...",
+    .about = "Check model files against every rule of the format and list what is wrong.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+/* A hostile file can have a fault in every byte; beyond this many of a kind they are counted, not
+ * listed. */
+enum { LISTED = 10000 };
+
+struct check {
+    const char *file;
+    bool payload, strict, text;
+    json_t *errors, *warnings;
+};
+
+static json_t *fault_json(const struct hk_fault *fault)
+{
+    static const char *const subjects[] = {
+        [HK_SUBJECT_TENSOR] = "tensor", [HK_SUBJECT_KEY] = "key", [HK_SUBJECT_RECORD] = "record"};
+    json_t *v = json_object();
+    tool_json_set(v, "code", tool_json_text(fault->code));
+    tool_json_set(v, "message", tool_json_text(fault->text));
+    tool_json_set(v, "offset",
+                  fault->offset == HK_NO_OFFSET ? json_null() : tool_json_uint(fault->offset));
+    if (fault->subject != HK_SUBJECT_FILE) {
+        tool_json_set(v, subjects[fault->subject], tool_json_bytes(fault->name));
+        tool_json_set(v, "index", tool_json_uint(fault->index));
+    }
+    return v;
+}
+
+static void on_fault(void *arg, const struct hk_fault *fault)
+{
+    struct check *c = arg;
+    json_t *list = fault->severity == HK_ERROR ? c->errors : c->warnings;
+    if (json_array_size(list) >= LISTED)
+        return;
+    tool_json_push(list, fault_json(fault));
+    bool wrong = fault->severity == HK_ERROR || c->strict;
+    struct hk_error err = {.status = HK_E_FORMAT, .offset = fault->offset};
+    snprintf(err.text, sizeof err.text, "%s%s", wrong ? "" : "warning: ", fault->text);
+    tool_error(c->file, &err);
+}
+
+static const char *lineage_name(const struct hk_verify_report *r)
+{
+    return r->lineage == HK_CHAIN_NONE ? "none" : r->lineage == HK_CHAIN_OK ? "ok" : "broken";
+}
+
+static json_t *checked_json(const struct hk_verify_report *r)
+{
+    static const char *const bases[] = {[HK_BASE_UNBOUND] = "unbound",
+                                        [HK_BASE_UNCHECKED] = "unchecked",
+                                        [HK_BASE_BOUND] = "bound",
+                                        [HK_BASE_CHANGED] = "changed"};
+    static const char *const seals[] = {[HK_SEAL_NONE] = "none",
+                                        [HK_SEAL_UNCHECKED] = "unchecked",
+                                        [HK_SEAL_OK] = "ok",
+                                        [HK_SEAL_UNKNOWN] = "unknown"};
+    json_t *v = json_object();
+    tool_json_set(v, "size", tool_json_uint(r->size));
+    tool_json_set(v, "tensors", tool_json_uint(r->tensors));
+    tool_json_set(v, "keys", tool_json_uint(r->keys));
+    tool_json_set(v, "records", tool_json_uint(r->records));
+    tool_json_set(v, "payload", json_boolean(r->payload));
+    tool_json_set(v, "base", json_string(bases[r->base]));
+    tool_json_set(v, "seal", json_string(seals[r->seal]));
+    return v;
+}
+
+static bool is_valid(const struct check *c, const struct hk_verify_report *r)
+{
+    return r->errors == 0 && !(c->strict && r->warnings > 0);
+}
+
+static void print_report(const struct check *c, const struct hk_verify_report *r)
+{
+    if (c->text) {
+        tool_escape(stdout, (struct hk_bytes){(const uint8_t *)c->file, strlen(c->file)});
+        printf(": %s, %llu errors, %llu warnings, lineage %s\n",
+               is_valid(c, r) ? "valid" : "invalid", (unsigned long long)r->errors,
+               (unsigned long long)r->warnings, lineage_name(r));
+        return;
+    }
+    json_t *v = json_object();
+    tool_json_set(v, "file", tool_json_text(c->file));
+    tool_json_set(v, "valid", json_boolean(is_valid(c, r)));
+    tool_json_set(v, "errors", json_incref(c->errors));
+    tool_json_set(v, "warnings", json_incref(c->warnings));
+    tool_json_set(v, "lineage", json_string(lineage_name(r)));
+    tool_json_set(v, "checked", checked_json(r));
+    if (r->errors > json_array_size(c->errors) || r->warnings > json_array_size(c->warnings)) {
+        tool_json_set(v, "truncated", json_true());
+        tool_json_set(v, "error_count", tool_json_uint(r->errors));
+        tool_json_set(v, "warning_count", tool_json_uint(r->warnings));
+    }
+    tool_json_print(v, stdout);
+}
+
+/* hk_verify() takes a path; standard input has one too. */
+static enum hk_status standard_path(char *buffer, size_t size, struct hk_error *err)
+{
+    int fd;
+    enum hk_status status = tool_stdin(&fd, err);
+    if (status == HK_OK)
+        snprintf(buffer, size, "/proc/self/fd/%d", fd);
+    return status;
+}
+
+static int verify(struct check *c)
+{
+    struct hk_verify_report r;
+    struct hk_error err;
+    char buffer[32];
+    const char *path = c->file;
+    enum hk_status status = HK_OK;
+    if (strcmp(path, "-") == 0) {
+        status = standard_path(buffer, sizeof buffer, &err);
+        path = buffer;
+    }
+    if (status == HK_OK)
+        status = hk_verify(path, c->payload ? HK_VERIFY_PAYLOAD : 0, on_fault, c, &r, &err);
+    if (status != HK_OK)
+        return tool_error(c->file, &err);
+    print_report(c, &r);
+    return is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT;
+}
+
+int main(int argc, char **argv)
+{
+    struct check c = {0};
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0;) {
+        bool *switches[] = {
+            [OPT_PAYLOAD] = &c.payload, [OPT_STRICT] = &c.strict, [OPT_TEXT] = &c.text};
+        *switches[o] = true;
+    }
+    if (args.operand_count == 0)
+        tool_usage("no FILE given");
+    int status = TOOL_OK;
+    for (int i = 0; i < args.operand_count && !ferror(stdout); i++) {
+        c.file = args.operands[i];
+        c.errors = json_array();
+        c.warnings = json_array();
+        status = tool_worse(status, verify(&c));
+        json_decref(c.errors);
+        json_decref(c.warnings);
+    }
+    return tool_end(status);
+}

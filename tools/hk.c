@@ -1,0 +1,123 @@
+/* hk: "hk NAME ..." executes hk-NAME, the one beside this program or else the one in PATH. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/tool.h"
+
+static const struct {
+    const char *name, *job;
+} programs[] = {
+    {"convert", "GGUF to .hk and back"},
+    {"dequant", "one tensor, or all, as f32: raw, .npy, JSON or text"},
+    {"inspect", "header, metadata, tensors and appendix as JSON"},
+    {"perplexity", "perplexity of text or ids, and the logits"},
+    {"run", "generate text"},
+    {"verify", "every rule of the format, each fault with its offset"},
+};
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+static const struct tool tool = {
+    .name = "hk",
+    .operands = "PROGRAM [ARGUMENT]...",
+    .about = "Run one of the hk programs.",
+};
+
+static void list_programs(void)
+{
+    struct tool_table t = {.columns = 2, .right = "ll"};
+    for (size_t i = 0; i < PROGRAMS; i++) {
+        tool_cell(&t, "  hk %s", programs[i].name);
+        tool_cell(&t, "%s", programs[i].job);
+    }
+    tool_table_print(&t, stdout);
+}
+
+static int help(void)
+{
+    puts("usage: hk PROGRAM [ARGUMENT]...\n"
+         "       hk help [PROGRAM]\n"
+         "       hk --version\n");
+    list_programs();
+    puts(
+        "\n\"hk PROGRAM --help\" lists a program's options, \"hk help PROGRAM\" opens its manual.");
+    return tool_end(TOOL_OK);
+}
+
+/* "run" or "hk-run"; exits 2 where there is no such program. */
+static const char *known(const char *word)
+{
+    const char *name = strncmp(word, "hk-", 3) == 0 ? word + 3 : word;
+    for (size_t i = 0; i < PROGRAMS; i++)
+        if (strcmp(name, programs[i].name) == 0)
+            return programs[i].name;
+    tool_warn(NULL, "no program hk-%s; \"hk help\" lists them", name);
+    exit(TOOL_TROUBLE);
+}
+
+/* What tool_begin() arranged for this program is not for the next one. */
+static void restore_signals(void)
+{
+    signal(SIGPIPE, SIG_DFL);
+}
+
+/* Path of NAME beside this program; NULL where the own place is not known. */
+static char *beside(const char *name)
+{
+    char self[4096], *path;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self);
+    if (n <= 0 || (size_t)n >= sizeof self)
+        return NULL;
+    self[n] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash == NULL || asprintf(&path, "%.*s/%s", (int)(slash - self), self, name) < 0)
+        return NULL;
+    return path;
+}
+
+_Noreturn static void run(const char *name, char **argv)
+{
+    char program[32];
+    snprintf(program, sizeof program, "hk-%s", name);
+    argv[0] = program;
+    restore_signals();
+    char *path = beside(program);
+    if (path != NULL)
+        execv(path, argv);
+    execvp(program, argv);
+    tool_warn(NULL, "cannot run %s: %s", program, strerror(errno));
+    exit(TOOL_TROUBLE);
+}
+
+_Noreturn static void manual(const char *word)
+{
+    char page[32] = "hk";
+    if (strcmp(word, "hk") != 0)
+        snprintf(page, sizeof page, "hk-%s", known(word));
+    restore_signals();
+    execlp("man", "man", page, (char *)NULL);
+    tool_warn(NULL, "cannot run man: %s", strerror(errno));
+    exit(TOOL_TROUBLE);
+}
+
+int main(int argc, char **argv)
+{
+    struct tool_args args;
+    tool_begin(&args, &tool, argc, argv);
+    if (argc < 2)
+        tool_usage("no PROGRAM given");
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0) {
+        printf("hk %s\n", HK_VERSION);
+        return tool_end(TOOL_OK);
+    }
+    if (strcmp(word, "--help") == 0 || (strcmp(word, "help") == 0 && argc == 2))
+        return help();
+    if (strcmp(word, "help") == 0)
+        manual(argv[2]);
+    if (word[0] == '-')
+        tool_usage("unknown option %s", word);
+    run(known(word), argv + 1);
+}
