@@ -45,3 +45,12 @@ void hk_arena_free(struct hk_arena *a)
         free(b);
     }
 }
+
+void hk_arena_adopt(struct hk_arena *a, struct hk_arena *from)
+{
+    struct hk_arena_block **end = &a->head;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = from->head;
+    from->head = NULL;
+}

@@ -18,6 +18,8 @@ struct hk_arena {
 /* SIZE bytes, aligned to 8, uninitialised; NULL when out of memory. */
 void *hk_arena_alloc(struct hk_arena *a, size_t size);
 void hk_arena_free(struct hk_arena *a);
+/* Everything of FROM becomes A's. */
+void hk_arena_adopt(struct hk_arena *a, struct hk_arena *from);
 
 /* ---- name index: numbers of a table's entries in order of their names (index.c) ---- */
 
