@@ -40,13 +40,15 @@ exported() {
 }
 
 prefix() {
-    none "$1 defines only $2*" "$(defined "$1" | grep -v "^$2")"
+    none "$1 defines only $2" "$(defined "$1" | grep -Ev "^($2)")"
 }
 
 prefix libhkfmt.a hk_
 prefix libhkkern.a hkk_
 prefix libhkengine.a hke_
-prefix libhktool.a tool_
+# A program of more than one file has a prefix of its own: inspect_ for hk-inspect.
+own=$(find tools -name 'hk-*.c' -exec basename {} .c \; | sed 's/^hk-//; s/-/_/g; s/$/_/' | paste -sd'|')
+prefix libhktool.a "tool_|$own"
 
 banned='exit|_exit|_Exit|abort|getenv|secure_getenv|puts|printf|putchar|vprintf|perror|err|errx|warn|warnx'
 banned="$banned|__printf_chk|__vprintf_chk|__assert_fail|setlocale|stdout|stderr|signal|sigaction"
