@@ -1,0 +1,233 @@
+/* hk-perplexity: how well a model file foretells a text. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "tools/input.h"
+#include "tools/tool.h"
+
+enum { MAX_TEXT = 1 << 30, DEFAULT_CTX = 512 };
+
+enum option { OPT_BATCH, OPT_CTX, OPT_FORCE, OPT_IDS, OPT_LOGITS };
+
+static const struct tool_option options[] = {
+    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 256)"},
+    [OPT_CTX] = {"ctx", 0, "N", "cut the text into windows of N tokens (default 512)"},
+    [OPT_FORCE] = {"force", 'f', NULL, "overwrite an existing file of logits"},
+    [OPT_IDS] = {"ids", 0, NULL, "standard input holds token ids, u32 little-endian"},
+    [OPT_LOGITS] = {"logits", 0, "OUT", "write the logits of every position to OUT, as f32"},
+};
+
+static const struct tool tool = {
+    .name = "hk-perplexity",
+    .operands = "FILE",
+    .about = "Measure the perplexity of a model on the text on standard input, as JSON.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+struct perplexity {
+    const char *path, *logits_path;
+    struct hke_context_options context;
+    bool ids_given, force;
+
+    struct hk_file *file;
+    struct hke_model *model;
+    struct hke_context *ctx;
+    struct hk_out *logits;
+    struct hke_ids ids;
+    size_t window, window_size; /* where the current window starts, and its length */
+    double nll;                 /* sum over the positions scored */
+    uint64_t scored;
+    struct hk_error err;
+    const char *about; /* what err is about */
+};
+
+static void parse(struct perplexity *p, int argc, char **argv)
+{
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0;) {
+        switch ((enum option)o) {
+        case OPT_BATCH:
+            p->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+            break;
+        case OPT_CTX:
+            p->context.positions = tool_uint("ctx", value, 2, HKE_MAX_POSITIONS);
+            break;
+        case OPT_FORCE:
+            p->force = true;
+            break;
+        case OPT_IDS:
+            p->ids_given = true;
+            break;
+        case OPT_LOGITS:
+            p->logits_path = value;
+            break;
+        }
+    }
+    if (args.operand_count != 1)
+        tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
+    p->path = args.operands[0];
+    if (strcmp(p->path, "-") == 0)
+        tool_usage("the model cannot be standard input: the text is read from there");
+    if (p->logits_path != NULL && strcmp(p->logits_path, "-") == 0)
+        tool_usage("--logits: standard output holds the result, name a file");
+}
+
+/* ---- the text ---- */
+
+static enum hk_status ids_of_bytes(struct perplexity *p, const uint8_t *b, size_t n)
+{
+    if (n % 4 != 0)
+        return hk_fail(&p->err, HK_E_FORMAT, HK_NO_OFFSET,
+                       "%zu bytes are not a whole number of 4-byte ids", n);
+    p->ids.id = calloc(n / 4 + 1, sizeof *p->ids.id);
+    if (p->ids.id == NULL)
+        return hk_fail_nomem(&p->err);
+    for (size_t i = 0; i < n; i++)
+        p->ids.id[i / 4] |= (uint32_t)b[i] << (8 * (i % 4));
+    p->ids.n = n / 4;
+    return HK_OK;
+}
+
+static enum hk_status ids_of_text(struct perplexity *p, struct hk_bytes text)
+{
+    struct hke_tokenizer *t;
+    p->about = p->path;
+    enum hk_status st = hke_tokenizer_new(&t, p->file, &p->err);
+    if (st != HK_OK)
+        return st;
+    p->about = "-";
+    st = hke_encode(t, text, 0, &p->ids, &p->err);
+    hke_tokenizer_free(&t);
+    return st;
+}
+
+static enum hk_status read_ids(struct perplexity *p)
+{
+    uint8_t *b = NULL;
+    size_t n = 0;
+    p->about = "-";
+    enum hk_status st = tool_read_all(&b, &n, MAX_TEXT, &p->err);
+    if (st == HK_OK)
+        st = p->ids_given ? ids_of_bytes(p, b, n) : ids_of_text(p, (struct hk_bytes){b, n});
+    free(b);
+    if (st == HK_OK && p->ids.n < 2)
+        st = hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
+                     "%zu tokens: at least 2 are needed, one to foretell the next", p->ids.n);
+    return st;
+}
+
+/* ---- measuring ---- */
+
+static enum hk_status score(void *arg, size_t position, const float *logits, size_t vocab,
+                            struct hk_error *err)
+{
+    struct perplexity *p = arg;
+    enum hk_status st = HK_OK;
+    if (position + 1 < p->window_size) {
+        double nll = 0;
+        st = hke_nll(logits, vocab, p->ids.id[p->window + position + 1], &nll, err);
+        p->nll += nll;
+        p->scored++;
+    }
+    if (st == HK_OK && p->logits != NULL)
+        st = hk_out_write(p->logits, logits, vocab * sizeof *logits, err);
+    return st;
+}
+
+static enum hk_status check_ids(struct perplexity *p)
+{
+    uint32_t vocab = hke_model_params(p->model)->vocab;
+    for (size_t i = 0; i < p->ids.n; i++)
+        if (p->ids.id[i] >= vocab)
+            return hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
+                           "token %zu is %u, but the model has %u", i, p->ids.id[i], vocab);
+    return HK_OK;
+}
+
+static enum hk_status measure(struct perplexity *p)
+{
+    size_t ctx = hke_context_positions(p->ctx);
+    enum hk_status st = check_ids(p);
+    p->about = p->path;
+    for (size_t at = 0; at < p->ids.n && st == HK_OK; at += ctx) {
+        p->window = at;
+        p->window_size = p->ids.n - at < ctx ? p->ids.n - at : ctx;
+        hke_context_reset(p->ctx);
+        st = hke_eval(p->ctx, p->ids.id + at, p->window_size, score, p, &p->err);
+        tool_progress(p->path, at + p->window_size, p->ids.n);
+    }
+    return st;
+}
+
+static void print_result(const struct perplexity *p)
+{
+    double nll = p->nll / (double)p->scored;
+    json_t *o = json_object();
+    tool_json_set(o, "perplexity", tool_json_double(exp(nll)));
+    tool_json_set(o, "nll", tool_json_double(nll));
+    tool_json_set(o, "tokens", tool_json_uint(p->scored));
+    tool_json_set(o, "ctx", tool_json_uint(hke_context_positions(p->ctx)));
+    tool_json_print(o, stdout);
+}
+
+/* ---- the job ---- */
+
+static enum hk_status prepare(struct perplexity *p)
+{
+    p->about = p->path;
+    enum hk_status st = tool_open(&p->file, p->path, &p->err);
+    if (st == HK_OK)
+        st = hke_model_new(&p->model, p->file, &p->err);
+    if (st == HK_OK)
+        st = hke_context_new(&p->ctx, p->model, &p->context, &p->err);
+    if (st == HK_OK)
+        st = read_ids(p);
+    if (st == HK_OK && p->logits_path != NULL) {
+        p->about = p->logits_path;
+        st = tool_create(&p->logits, p->logits_path, p->path, p->force, &p->err);
+    }
+    if (st == HK_OK)
+        p->about = "-";
+    return st;
+}
+
+static enum hk_status run(struct perplexity *p)
+{
+    enum hk_status st = prepare(p);
+    if (st == HK_OK)
+        st = measure(p);
+    if (st == HK_OK && p->logits != NULL) {
+        p->about = p->logits_path;
+        st = hk_out_commit(&p->logits, &p->err);
+    }
+    return st;
+}
+
+static void release(struct perplexity *p)
+{
+    hk_out_discard(&p->logits);
+    hke_ids_free(&p->ids);
+    hke_context_free(&p->ctx);
+    hke_model_free(&p->model);
+    hk_close(&p->file);
+}
+
+int main(int argc, char **argv)
+{
+    struct perplexity p = {
+        .context = {.positions = DEFAULT_CTX, .every_logit = true},
+    };
+    parse(&p, argc, argv);
+    int status = TOOL_OK;
+    if (run(&p) != HK_OK)
+        status = tool_error(p.about, &p.err);
+    else
+        print_result(&p);
+    release(&p);
+    return tool_end(status);
+}
