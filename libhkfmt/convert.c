@@ -1,0 +1,157 @@
+/* hk_convert(): everything of a file into a new one of the same or the other format. This file
+ * makes .hk; foreign/gguf_write.c makes GGUF. */
+#include "libhkfmt/convert.h"
+#include "libhkfmt/le.h"
+#include "libhkfmt/wire.h"
+
+bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv)
+{
+    static const char *const keys[] = {"split_index", "split_count",      "shard_files",
+                                       "index_file",  "total_size_bytes", "total_tensors"};
+    for (size_t i = 0; f->part_count > 1 && i < sizeof keys / sizeof *keys; i++)
+        if (hk_bytes_are(kv->key, keys[i]))
+            return true;
+    return false;
+}
+
+/* An old metadata edit of the reference put metadata behind the records; they are not part of
+ * them. */
+struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
+{
+    const struct hk_part *p = &f->parts[part];
+    if (f->format != HK_FORMAT_HK || p->size < HK_HEADER_SIZE)
+        return (struct hk_bytes){0};
+    uint64_t start = le64(p->map + HK_AT_APPENDIX_OFFSET), end = p->size;
+    const uint64_t others[] = {le64(p->map + HK_AT_METADATA_OFFSET),
+                               le64(p->map + HK_AT_TOC_OFFSET)};
+    for (size_t i = 0; i < 2; i++)
+        if (others[i] >= start && others[i] < end)
+            end = others[i];
+    if (start == 0 || start >= end)
+        return (struct hk_bytes){0};
+    return (struct hk_bytes){p->map + start, (size_t)(end - start)};
+}
+
+/* Only a whole file has an appendix that can be carried on, and records are padded to 8 from its
+ * beginning. */
+static enum hk_status check_appendix(const struct hk_file *f, struct hk_error *err)
+{
+    for (size_t i = 0; i < f->part_count && f->part_count > 1; i++)
+        if (hk_appendix_bytes(f, i).n > 0)
+            return hk_fail(err, HK_E_UNSUPPORTED, HK_AT_APPENDIX_OFFSET,
+                           "shard %zu has appendix records, which a whole file cannot take over",
+                           i + 1);
+    if (hk_appendix_bytes(f, 0).n > 0 && f->header.appendix_offset % 8 != 0)
+        return hk_fail(err, HK_E_FORMAT, HK_AT_APPENDIX_OFFSET,
+                       "appendix_offset %llu is no multiple of 8",
+                       (unsigned long long)f->header.appendix_offset);
+    return HK_OK;
+}
+
+static enum hk_status set_metadata(const struct hk_file *f, struct hk_writer *w,
+                                   struct hk_error *err)
+{
+    enum hk_status status = HK_OK;
+    if (f->format == HK_FORMAT_GGUF)
+        status = hk_gguf_refuse_keys(f, err);
+    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++) {
+        const struct hk_kv *kv = &f->kvs[i];
+        /* hk.alignment is the writer's to set. */
+        if (!hk_is_shard_key(f, kv) && !hk_bytes_are(kv->key, "hk.alignment"))
+            status = hk_writer_set(w, kv->key, (enum hk_meta_type)kv->type, kv->value, err);
+    }
+    if (status == HK_OK && f->format == HK_FORMAT_GGUF)
+        status = hk_gguf_note_source(f, w, err);
+    return status;
+}
+
+static enum hk_status add_tensors(const struct hk_file *f, struct hk_writer *w,
+                                  struct hk_error *err)
+{
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i], *target;
+        enum hk_status status = hk_tensor_resolve(f, t, &target, err);
+        if (status != HK_OK)
+            return status;
+        size_t shared = (size_t)(target - f->tensors);
+        if (shared > i)
+            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor '%.*s' shares a later tensor", HK_STR(t->name));
+        status = hk_writer_add(w, t, shared, err);
+        if (status != HK_OK)
+            return status;
+    }
+    return HK_OK;
+}
+
+static enum hk_status copy_payloads(struct hk_copying *c, struct hk_error *err)
+{
+    const struct hk_file *f = c->from;
+    enum hk_status status = HK_OK;
+    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (t->type == HK_TYPE_SHARED_REF)
+            continue;
+        status = hk_copy_bytes(c, t->part, t->data_offset, t->data_size, err);
+        if (status == HK_OK)
+            status = hk_copy_bytes(c, t->part, t->scale_offset, t->scale_size, err);
+        if (status == HK_OK)
+            status = hk_copy_bytes(c, t->part, t->residual_offset, t->residual_size, err);
+    }
+    return status == HK_OK ? hk_copying_finish(c, err) : status;
+}
+
+static enum hk_status write_hk(struct hk_copying *c, struct hk_bytes appendix, struct hk_out *out,
+                               struct hk_error *err)
+{
+    struct hk_file *f = c->from;
+    enum hk_status status = set_metadata(f, c->writer, err);
+    if (status == HK_OK)
+        status = add_tensors(f, c->writer, err);
+    if (status == HK_OK)
+        status = hk_copying_begin(c, err);
+    if (status == HK_OK)
+        status = hk_writer_begin(c->writer, out, err);
+    if (status == HK_OK)
+        status = copy_payloads(c, err);
+    if (status == HK_OK && appendix.n > 0)
+        status = hk_copy_bytes(c, 0, f->header.appendix_offset, appendix.n, err);
+    return status != HK_OK ? status : hk_writer_finish(c->writer, err);
+}
+
+static enum hk_status to_hk(struct hk_file *f, const struct hk_convert_options *opt,
+                            struct hk_out *out, struct hk_error *err)
+{
+    enum hk_status status = check_appendix(f, err);
+    if (status != HK_OK)
+        return status;
+    struct hk_bytes appendix = {0};
+    struct hk_writer_options options = {.alignment = opt->alignment};
+    if (f->format == HK_FORMAT_HK) {
+        appendix = hk_appendix_bytes(f, 0);
+        options.flags = f->header.flags;
+        options.appendix_size = appendix.n;
+        if (f->part_count == 1) {
+            options.split_index = f->header.split_index;
+            options.split_count = f->header.split_count;
+        }
+    }
+    struct hk_copying c = {.from = f, .opt = opt, .all = appendix.n};
+    status = hk_writer_new(&c.writer, &options, err);
+    if (status == HK_OK)
+        status = write_hk(&c, appendix, out, err);
+    hk_copying_end(&c);
+    hk_writer_free(&c.writer);
+    return status;
+}
+
+enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
+                          const struct hk_convert_options *opt, struct hk_out *out,
+                          struct hk_error *err)
+{
+    const uint32_t a = opt->alignment;
+    if ((a & (a - 1)) != 0 || a > HK_MAX_ALIGNMENT)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "alignment %u is no power of two up to %d", a,
+                       HK_MAX_ALIGNMENT);
+    return to == HK_FORMAT_GGUF ? hk_convert_to_gguf(f, opt, out, err) : to_hk(f, opt, out, err);
+}

@@ -1,0 +1,117 @@
+/* Payload bytes from an open file to an output: in the kernel where a section is large and mapped,
+ * else in pieces. */
+#include <stdlib.h>
+
+#include "libhkfmt/convert.h"
+#include "libhkfmt/le.h"
+
+enum {
+    CHUNK_SIZE = 1 << 20,
+    COPY_SIZE = 64 << 20,  /* between two reports of progress */
+    SMALL_SIZE = 64 << 10, /* cheaper through the output's buffer than by a call of its own */
+};
+
+/* Payload of T in the output: .hk stores what is shared once. */
+static enum hk_status payload(const struct hk_copying *c, const struct hk_tensor *t, uint64_t *size,
+                              struct hk_error *err)
+{
+    *size = 0;
+    if (t->type == HK_TYPE_SHARED_REF && c->writer != NULL)
+        return HK_OK;
+    enum hk_status status = hk_tensor_resolve(c->from, t, &t, err);
+    if (status == HK_OK)
+        *size = t->data_size + t->scale_size + t->residual_size;
+    return status;
+}
+
+static enum hk_status check_order(const struct hk_file *f, struct hk_error *err)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (t->data_size == 0)
+            continue;
+        if (t->data_offset < end)
+            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor '%.*s' lies before an earlier entry's data: not to be read from "
+                           "a stream, only from a file",
+                           HK_STR(t->name));
+        end = t->data_offset + t->data_size;
+    }
+    return HK_OK;
+}
+
+enum hk_status hk_copying_begin(struct hk_copying *c, struct hk_error *err)
+{
+    const struct hk_file *f = c->from;
+    enum hk_status status = HK_OK;
+    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++) {
+        uint64_t size;
+        status = payload(c, &f->tensors[i], &size, err);
+        c->all += size;
+    }
+    if (status != HK_OK || f->stream == NULL)
+        return status;
+    status = check_order(f, err);
+    if (status != HK_OK)
+        return status;
+    c->chunk = malloc(CHUNK_SIZE);
+    return c->chunk == NULL ? hk_fail_nomem(err) : HK_OK;
+}
+
+static enum hk_status put(struct hk_copying *c, const uint8_t *p, size_t n, struct hk_error *err)
+{
+    return c->writer != NULL ? hk_writer_put(c->writer, p, n, err)
+                             : hk_out_write(c->out, p, n, err);
+}
+
+static enum hk_status copy_piece(struct hk_copying *c, uint32_t number, uint64_t offset, uint64_t n,
+                                 struct hk_error *err)
+{
+    if (c->from->stream != NULL) {
+        enum hk_status status = hk_stream_read(c->from, offset, c->chunk, (size_t)n, err);
+        return status != HK_OK ? status : put(c, c->chunk, (size_t)n, err);
+    }
+    const struct hk_part *part = &c->from->parts[number];
+    if (part->fd < 0 || n <= SMALL_SIZE)
+        return put(c, part->map + offset, (size_t)n, err);
+    return c->writer != NULL ? hk_writer_copy(c->writer, part->fd, offset, n, err)
+                             : hk_out_copy(c->out, part->fd, offset, n, err);
+}
+
+enum hk_status hk_copy_bytes(struct hk_copying *c, uint32_t part, uint64_t offset, uint64_t size,
+                             struct hk_error *err)
+{
+    const uint64_t most = c->from->stream != NULL ? CHUNK_SIZE : COPY_SIZE;
+    while (size > 0) {
+        uint64_t n = size < most ? size : most;
+        enum hk_status status = copy_piece(c, part, offset, n, err);
+        if (status != HK_OK)
+            return status;
+        offset += n;
+        size -= n;
+        c->done += n;
+        if (c->opt->progress != NULL)
+            c->opt->progress(c->opt->arg, c->done, c->all);
+    }
+    return HK_OK;
+}
+
+enum hk_status hk_copying_finish(struct hk_copying *c, struct hk_error *err)
+{
+    const struct hk_file *f = c->from;
+    uint64_t end = 0;
+    for (size_t i = 0; f->stream != NULL && i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        uint64_t padded = t->data_offset + t->data_size; /* checked when the head was read */
+        if (align_ok(padded, f->header.alignment, &padded) && padded > end)
+            end = padded;
+    }
+    return end == 0 ? HK_OK : hk_stream_read(c->from, end, c->chunk, 0, err);
+}
+
+void hk_copying_end(struct hk_copying *c)
+{
+    free(c->chunk);
+    c->chunk = NULL;
+}

@@ -1,0 +1,15 @@
+/* The value types that a .hk made from a GGUF has recorded. */
+#ifndef HK_GGUF_KEYS_H
+#define HK_GGUF_KEYS_H
+
+#include <jansson.h>
+
+#include "libhkfmt/internal.h"
+
+/* The object of hk.gguf.types in .hk F, or NULL; to be released. */
+enum hk_status hk_gguf_types_read(const struct hk_file *f, json_t **out, struct hk_error *err);
+/* What TYPES has for KEY, or NULL; valid as long as TYPES. */
+enum hk_status hk_gguf_recorded_type(const json_t *types, struct hk_bytes key, const char **out,
+                                     struct hk_error *err);
+
+#endif
