@@ -7,7 +7,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 
 text() {
-    mandoc -T ascii "$1" | col -b
+    mandoc -T ascii "$1" | sed 's/.\x08//g'
 }
 
 programs() {
