@@ -125,21 +125,9 @@ t_unprivileged() {
         skip 'SKIPPED: running as root, and nobody cannot reach the programs'
     t setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
-# The EXAMPLES of a page: every line "$ command" of its literal blocks, run in the current
-# directory, must succeed.
-run_examples() {
-    local page=$1 line count=0
-    while IFS= read -r line; do
-        count=$((count + 1))
-        t bash -c "set -o pipefail; $line"
-        [[ $status -eq 0 ]] || fail "example of $page fails: $line"
-    done < <(sed -n '/^\.Sh EXAMPLES/,/^\.Sh SEE/s/^\$ //p' "$page" | sed 's/\\e/\\/g; s/\\&//g; s/\\-/-/g')
-    [[ $count -gt 0 ]] || fail "no examples in $page"
-}
-# model.gguf and model.hk: the trained stories model with f16 matrices.
+# model.gguf and model.hk: a small trained model with f16 matrices.
 make_models() {
-    need_shared
-    cp "$SHARED/fixtures/models/stories260K-f16.gguf" model.gguf
+    cp "$FIX/models/stories260K-f16.gguf" model.gguf
     [[ -x $BIN/hk-convert ]] || skip 'SKIPPED: no hk-convert here'
     "$BIN/hk-convert" model.gguf model.hk
 }
