@@ -128,6 +128,7 @@ struct hk_file {
     X(PAYLOAD_NAN, "payload-nan", HK_WARNING, HK_OK)                                               \
     X(PAYLOAD_INF, "payload-inf", HK_WARNING, HK_OK)                                               \
     X(PAYLOAD_SCALE, "payload-scale", HK_WARNING, HK_OK)                                           \
+    X(PAYLOAD_INDEX, "payload-index", HK_ERROR, HK_OK)                                         \
     X(FOREIGN, "foreign", HK_ERROR, HK_E_FORMAT)
 
 /* clang-format on */

@@ -259,7 +259,7 @@ enum hk_status hk_check_payloads(const struct hk_file *f, const struct hk_report
         enum hk_status status = tally_tensor(f, t, &g, &tally, r, &why);
         struct hk_where w = where_tensor(f, t, t->data_offset);
         if (status == HK_E_FORMAT || status == HK_E_RANGE)
-            hk_report(r, HK_FAULT_DATA_SIZE, &w, "%s", why.text);
+            hk_report(r, HK_FAULT_PAYLOAD_INDEX, &w, "%s", why.text);
         else if (status != HK_OK)
             return hk_fail(err, status, why.offset, "%s", why.text);
         report_tally(f, t, &tally, r);
