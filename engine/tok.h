@@ -41,6 +41,8 @@ enum hk_status hke_tok_table_build(struct tok_table *x, const struct tok_strings
 /* Number of the string, or TOK_NONE. */
 uint32_t hke_tok_table_find(const struct tok_table *x, const struct tok_strings *s,
                             const uint8_t *p, size_t n);
+/* Ask memory for what looking up P will read first. */
+void hke_tok_table_prefetch(const struct tok_table *x, const uint8_t *p, size_t n);
 void hke_tok_table_free(struct tok_table *x);
 
 struct tok_merge {
@@ -85,7 +87,7 @@ struct hke_tokenizer {
     bool add_bos, add_eos;
     uint32_t byte[256]; /* token of a byte, or TOK_NONE */
     struct tok_added added;
-    /* SPM: keys are pieces; BPE: the bytes they stand for, filled only if ignore_merges. */
+    /* By spelling. SPM: what may come out of merging; BPE: all, kept only for ignore_merges. */
     struct tok_table words;
     bool ignore_merges;
     /* SPM only */
@@ -151,7 +153,8 @@ struct tok_run {
     size_t heap_n, heap_capacity;
     uint32_t *unused_split; /* SPM: how long the left half of an unused piece was */
     struct tok_cached *cache;
-    uint8_t *escaped; /* SPM: the text with its blanks replaced */
+    uint8_t
+        *escaped; /* the text with its blanks replaced (SPM), a word in the byte alphabet (BPE) */
     size_t escaped_capacity;
     pcre2_match_data *match;
     pcre2_match_context *context;
@@ -169,6 +172,8 @@ bool hke_tok_grow(void *p, size_t *capacity, size_t need, size_t size);
 enum hk_status hke_tok_merge_word(struct tok_run *r, const uint8_t *p, size_t n);
 /* tok_spm.c, tok_bpe.c: text between added tokens. PREFIX: it stands at the start or behind one. */
 enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool prefix);
+/* BPE: *ID becomes the token that is the whole word, or TOK_NONE. */
+enum hk_status hke_tok_bpe_whole(struct tok_run *r, const uint8_t *p, size_t n, uint32_t *id);
 enum hk_status hke_tok_bpe_text(struct tok_run *r, struct hk_bytes text);
 
 /* ---- split patterns (tok_pre.c) ---- */

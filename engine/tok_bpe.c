@@ -5,10 +5,9 @@
 
 #include "engine/tok.h"
 
-/* While loading: all pieces by their spelling. */
+/* While loading. */
 struct loading {
     struct hke_tokenizer *t;
-    struct tok_table pieces;
     struct tok_merge *merge;
     uint8_t *joined; /* room for two pieces */
     uint64_t offset; /* of the merges in the file */
@@ -16,7 +15,32 @@ struct loading {
 
 static uint32_t find_piece(const struct loading *l, struct hk_bytes b)
 {
-    return hke_tok_table_find(&l->pieces, &l->t->piece, b.p, b.n);
+    return hke_tok_table_find(&l->t->words, &l->t->piece, b.p, b.n);
+}
+
+static bool is_joined(const struct loading *l, uint32_t id, struct hk_bytes left,
+                      struct hk_bytes right)
+{
+    if (id >= l->t->piece.n)
+        return false;
+    struct hk_bytes b = tok_string(&l->t->piece, id);
+    return b.n == left.n + right.n && memcmp(b.p, left.p, left.n) == 0 &&
+           memcmp(b.p + left.n, right.p, right.n) == 0;
+}
+
+/* The token that LEFT and RIGHT make. Vocabularies are mostly in the order of their merges, so it
+ * is the one of the merge before or the next, and need not be looked up. */
+static uint32_t find_joined(const struct loading *l, uint32_t i, struct hk_bytes left,
+                            struct hk_bytes right)
+{
+    uint32_t last = i > 0 ? l->merge[i - 1].id : 0;
+    for (uint32_t id = last; id <= last + 1; id++) {
+        if (is_joined(l, id, left, right))
+            return id;
+    }
+    memcpy(l->joined, left.p, left.n);
+    memcpy(l->joined + left.n, right.p, right.n);
+    return find_piece(l, (struct hk_bytes){l->joined, left.n + right.n});
 }
 
 /* Fill merge I from its halves; false if one of the three is not in the vocabulary. */
@@ -25,11 +49,8 @@ static bool resolve(struct loading *l, uint32_t i, struct hk_bytes left, struct 
     uint32_t a = find_piece(l, left), b = find_piece(l, right);
     if (a == TOK_NONE || b == TOK_NONE)
         return false;
-    memcpy(l->joined, left.p, left.n);
-    memcpy(l->joined + left.n, right.p, right.n);
-    uint32_t id = find_piece(l, (struct hk_bytes){l->joined, left.n + right.n});
-    l->merge[i] = (struct tok_merge){a, b, i, id};
-    return id != TOK_NONE;
+    l->merge[i] = (struct tok_merge){a, b, i, find_joined(l, i, left, right)};
+    return l->merge[i].id != TOK_NONE;
 }
 
 /* A merge "LEFT RIGHT". Pieces may contain blanks: the split that gives three tokens counts. */
@@ -43,6 +64,40 @@ static bool resolve_line(struct loading *l, uint32_t i, struct hk_bytes line)
     return false;
 }
 
+/* Look-ups wait for memory: ask early for what merge I needs. */
+static void prefetch(const struct loading *l, const struct hk_array *a, bool pairs, uint32_t i)
+{
+    struct hk_bytes left = hk_array_string(a, pairs ? 2 * i : i), right = left;
+    if (pairs) {
+        right = hk_array_string(a, 2 * i + 1);
+    } else {
+        const uint8_t *space = left.n > 1 ? memchr(left.p + 1, ' ', left.n - 1) : NULL;
+        if (space == NULL)
+            return;
+        left.n = (size_t)(space - left.p);
+        right = (struct hk_bytes){space + 1, right.n - left.n - 1};
+    }
+    hke_tok_table_prefetch(&l->t->words, left.p, left.n);
+    hke_tok_table_prefetch(&l->t->words, right.p, right.n);
+}
+
+static enum hk_status resolve_all(struct loading *l, const struct hk_array *a, bool pairs,
+                                  uint32_t n, struct hk_error *err)
+{
+    enum { AHEAD = 16 };
+    for (uint32_t i = 0; i < n; i++) {
+        struct hk_bytes b = hk_array_string(a, pairs ? 2 * i : i);
+        if (n - i > AHEAD)
+            prefetch(l, a, pairs, i + AHEAD);
+        bool good = pairs ? resolve(l, i, b, hk_array_string(a, 2 * i + 1)) : resolve_line(l, i, b);
+        if (!good)
+            return hk_fail(err, HK_E_FORMAT, l->offset,
+                           "tokenizer.ggml.merges: merge %u (\"%.*s\") is not of three tokens", i,
+                           HK_STR(b));
+    }
+    return HK_OK;
+}
+
 static enum hk_status index_merges(struct loading *l, const struct hk_array *a, bool pairs,
                                    struct hk_error *err)
 {
@@ -51,15 +106,8 @@ static enum hk_status index_merges(struct loading *l, const struct hk_array *a, 
     l->joined = malloc((size_t)l->t->piece.off[l->t->piece.n] * 2 + 1);
     if (l->merge == NULL || l->joined == NULL)
         return hk_fail_nomem(err);
-    for (uint32_t i = 0; i < n; i++) {
-        struct hk_bytes b = hk_array_string(a, pairs ? 2 * i : i);
-        bool good = pairs ? resolve(l, i, b, hk_array_string(a, 2 * i + 1)) : resolve_line(l, i, b);
-        if (!good)
-            return hk_fail(err, HK_E_FORMAT, l->offset,
-                           "tokenizer.ggml.merges: merge %u (\"%.*s\") is not of three tokens", i,
-                           HK_STR(b));
-    }
-    return hke_tok_merges_build(&l->t->merges, l->merge, n, err);
+    enum hk_status s = resolve_all(l, a, pairs, n, err);
+    return s == HK_OK ? hke_tok_merges_build(&l->t->merges, l->merge, n, err) : s;
 }
 
 /* The same list of strings without the inner brackets of a json array of pairs. *PAIRS false: it
@@ -137,22 +185,11 @@ static void find_bytes(struct hke_tokenizer *t)
 {
     for (uint32_t i = t->text.n; i-- > 0;) {
         struct hk_bytes text = tok_string(&t->text, i), piece = tok_string(&t->piece, i);
-        bool letter = t->type[i] == HKE_TOKEN_NORMAL && (piece.n == 2 || text.p[0] > ' ');
+        bool letter = t->type[i] == HKE_TOKEN_NORMAL && piece.n <= 2;
+        letter &= piece.n == 2 || text.p[0] > ' ';
         if (text.n == 1 && (letter || t->type[i] == HKE_TOKEN_BYTE))
             t->byte[text.p[0]] = i;
     }
-}
-
-static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
-{
-    bool *keep = calloc(t->text.n, sizeof *keep);
-    if (keep == NULL)
-        return hk_fail_nomem(err);
-    for (uint32_t i = 0; i < t->text.n; i++)
-        keep[i] = t->type[i] == HKE_TOKEN_NORMAL;
-    enum hk_status s = hke_tok_table_build(&t->words, &t->text, keep, err);
-    free(keep);
-    return s;
 }
 
 enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f,
@@ -160,15 +197,38 @@ enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f
 {
     struct loading l = {.t = t};
     find_bytes(t);
-    enum hk_status s = hke_tok_table_build(&l.pieces, &t->piece, NULL, err);
+    enum hk_status s = hke_tok_key_bool(f, "tokenizer.ggml.ignore_merges", &t->ignore_merges, err);
+    if (s == HK_OK)
+        s = hke_tok_table_build(&t->words, &t->piece, NULL, err);
     if (s == HK_OK)
         s = load_merges(&l, f, err);
-    hke_tok_table_free(&l.pieces);
     free(l.merge);
     free(l.joined);
-    if (s == HK_OK)
-        s = hke_tok_key_bool(f, "tokenizer.ggml.ignore_merges", &t->ignore_merges, err);
-    return s == HK_OK && t->ignore_merges ? index_words(t, err) : s;
+    if (!t->ignore_merges)
+        hke_tok_table_free(&t->words);
+    return s;
+}
+
+/* The word in the byte alphabet is looked up among the pieces: for whole words before merging. */
+enum hk_status hke_tok_bpe_whole(struct tok_run *r, const uint8_t *p, size_t n, uint32_t *id)
+{
+    const struct hke_tokenizer *t = r->t;
+    *id = TOK_NONE;
+    if (n > SIZE_MAX / 2 || !hke_tok_grow(&r->escaped, &r->escaped_capacity, 2 * n, 1))
+        return hk_fail_nomem(r->err);
+    uint8_t *q = r->escaped;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t byte = t->byte[p[i]];
+        if (byte == TOK_NONE || t->type[byte] != HKE_TOKEN_NORMAL)
+            return HK_OK;
+        struct hk_bytes letter = tok_string(&t->piece, byte);
+        memcpy(q, letter.p, letter.n);
+        q += letter.n;
+    }
+    uint32_t found = hke_tok_table_find(&t->words, &t->piece, r->escaped, (size_t)(q - r->escaped));
+    if (found != TOK_NONE && t->type[found] == HKE_TOKEN_NORMAL)
+        *id = found;
+    return HK_OK;
 }
 
 /* Well-formed stretches are split by the patterns; what is not UTF-8 is a word between them. */

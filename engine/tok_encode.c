@@ -68,9 +68,10 @@ static struct tok_cached *cached(struct tok_run *r, const uint8_t *p, size_t n)
 static enum hk_status make_word(struct tok_run *r, const uint8_t *p, size_t n)
 {
     if (r->t->ignore_merges) {
-        uint32_t id = hke_tok_table_find(&r->t->words, &r->t->text, p, n);
-        if (id != TOK_NONE)
-            return hke_tok_emit(r, id);
+        uint32_t id;
+        enum hk_status s = hke_tok_bpe_whole(r, p, n, &id);
+        if (s != HK_OK || id != TOK_NONE)
+            return s == HK_OK ? hke_tok_emit(r, id) : s;
     }
     return hke_tok_merge_word(r, p, n);
 }

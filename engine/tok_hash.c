@@ -5,7 +5,7 @@
 
 #include "engine/tok.h"
 
-enum { MAX_PROBES = 256, MAX_TRIES = 8 };
+enum { MAX_PROBES = 256, MAX_TRIES = 8, AHEAD = 16 };
 
 static uint64_t mix(uint64_t x)
 {
@@ -67,6 +67,10 @@ static bool insert_string(struct tok_table *x, const struct tok_strings *s, uint
 static bool fill_table(struct tok_table *x, const struct tok_strings *s, const bool *keep)
 {
     for (uint32_t i = 0; i < s->n; i++) {
+        if (s->n - i > AHEAD) {
+            struct hk_bytes later = tok_string(s, i + AHEAD);
+            hke_tok_table_prefetch(x, later.p, later.n);
+        }
         if ((keep == NULL || keep[i]) && !insert_string(x, s, i))
             return false;
     }
@@ -109,6 +113,11 @@ uint32_t hke_tok_table_find(const struct tok_table *x, const struct tok_strings 
     return TOK_NONE;
 }
 
+void hke_tok_table_prefetch(const struct tok_table *x, const uint8_t *p, size_t n)
+{
+    __builtin_prefetch(&x->slot[(uint32_t)hke_tok_hash(x->seed, p, n) & x->mask]);
+}
+
 void hke_tok_table_free(struct tok_table *x)
 {
     free(x->slot);
@@ -139,6 +148,8 @@ static bool insert_merge(struct tok_merges *x, const struct tok_merge *m)
 static bool fill_merges(struct tok_merges *x, const struct tok_merge *m, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
+        const struct tok_merge *later = n - i > AHEAD ? &m[i + AHEAD] : m;
+        __builtin_prefetch(&x->slot[pair_hash(x->seed, later->left, later->right) & x->mask]);
         if (!insert_merge(x, &m[i]))
             return false;
     }
