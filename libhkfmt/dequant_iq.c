@@ -38,7 +38,7 @@ void hk_decode_iq2_xs(const uint8_t *restrict block, float *restrict y)
     float d = hk_f16(le16(b->d));
     for (int k = 0; k < 32; k++, y += 8) {
         unsigned code = le16(b->qs + 2 * k);
-        unsigned s = b->scales[k / 4] >> k / 2 % 2 * 4 & 15;
+        unsigned s = (unsigned)b->scales[k / 4] >> k / 2 % 2 * 4 & 15;
         signed_grid(hk_iq2_xs_grid[code & 511], 8, hk_ksigns[code >> 9], iq2_scale(d, s), y);
     }
 }
@@ -48,8 +48,8 @@ void hk_decode_iq2_s(const uint8_t *restrict block, float *restrict y)
     const struct hk_iq2_s *b = (const void *)block;
     float d = hk_f16(le16(b->d));
     for (int k = 0; k < 32; k++, y += 8) {
-        unsigned index = b->qs[k] | (b->qh[k / 4] >> k % 4 * 2 & 3u) << 8;
-        unsigned s = b->scales[k / 4] >> k / 2 % 2 * 4 & 15;
+        unsigned index = b->qs[k] | ((unsigned)b->qh[k / 4] >> k % 4 * 2 & 3) << 8;
+        unsigned s = (unsigned)b->scales[k / 4] >> k / 2 % 2 * 4 & 15;
         signed_grid(hk_iq2_s_grid[index], 8, b->signs[k], iq2_scale(d, s), y);
     }
 }
@@ -75,8 +75,8 @@ void hk_decode_iq3_s(const uint8_t *restrict block, float *restrict y)
     const struct hk_iq3_s *b = (const void *)block;
     float d = hk_f16(le16(b->d));
     for (int k = 0; k < 64; k++, y += 4) {
-        unsigned index = b->qs[k] | (b->qh[k / 8] >> k % 8 & 1u) << 8;
-        unsigned s = b->scales[k / 16] >> k / 8 % 2 * 4 & 15;
+        unsigned index = b->qs[k] | ((unsigned)b->qh[k / 8] >> k % 8 & 1) << 8;
+        unsigned s = (unsigned)b->scales[k / 16] >> k / 8 % 2 * 4 & 15;
         signed_grid(hk_iq3_s_grid[index], 4, (uint32_t)b->signs[k / 2] >> k % 2 * 4,
                     d * (float)(1 + 2 * s), y);
     }
@@ -112,7 +112,7 @@ void hk_decode_iq1_m(const uint8_t *restrict block, float *restrict y)
         half |= (unsigned)le16(b->scales + 2 * w) >> 12 << 4 * w;
     float d = hk_f16(half);
     for (int k = 0; k < 32; k++, y += 8) {
-        unsigned h = b->qh[k / 2] >> k % 2 * 4 & 15u;
+        unsigned h = (unsigned)b->qh[k / 2] >> k % 2 * 4 & 15;
         unsigned s = (unsigned)le16(b->scales + k / 8 * 2) >> k / 2 % 4 * 3 & 7;
         iq1_eight(b->qs[k] | (h & 7) << 8, h >> 3, d * (float)(2 * s + 1), y);
     }
@@ -138,7 +138,7 @@ void hk_decode_iq4_xs(const uint8_t *restrict block, float *restrict y)
     float d = hk_f16(le16(b->d));
     unsigned high = le16(b->scales_h);
     for (int g = 0; g < 8; g++, y += 32) {
-        unsigned low = b->scales_l[g / 2] >> g % 2 * 4 & 15;
+        unsigned low = (unsigned)b->scales_l[g / 2] >> g % 2 * 4 & 15;
         int scale = (int)(low | (high >> 2 * g & 3) << 4) - 32;
         sixteen_values(b->qs + 16 * g, d * (float)scale, y);
     }

@@ -19,7 +19,7 @@ static const float split_iq4[16] = {
 /* Two neighbours a byte, the even one in the low nibble. */
 static unsigned nibble(const uint8_t *codes, uint64_t i)
 {
-    return codes[i / 2] >> i % 2 * 4 & 15;
+    return (unsigned)codes[i / 2] >> i % 2 * 4 & 15;
 }
 
 static float value(const struct hk_dual *d, uint64_t i, float scale)

@@ -215,7 +215,8 @@ static void check_bitmask(struct check *c)
 static void check_bsr(struct check *c)
 {
     bool dense = c->t->sparsity == HK_SPARSITY_CSR && perhaps_f32(c);
-    if (dense && c->t->data_size < 12)
+    bool nothing = c->g->elems == 0 && fits_f32(c->t, c->g);
+    if (nothing || (dense && c->t->data_size < 12))
         return;
     c->g->form = HK_FORM_BSR;
     if (c->t->data_size < 12)

@@ -13,7 +13,7 @@ uint64_t hk_pairs_indexes(uint64_t elems)
 /* The second value is written last: where both have the same place it counts. */
 static void pair(const struct hk_pairs *p, uint64_t group, float y[4])
 {
-    unsigned at = p->indexes[group / 2] >> group % 2 * 4;
+    unsigned at = (unsigned)p->indexes[group / 2] >> group % 2 * 4;
     memset(y, 0, 4 * sizeof *y);
     y[at & 3] = le_f32(p->values + 8 * group);
     y[at >> 2 & 3] = le_f32(p->values + 8 * group + 4);
