@@ -16,36 +16,6 @@ static const float split_iq4[16] = {
     0.4677419f,  0.6129032f,  0.7903226f,  1.0f,
 };
 
-/* Two neighbours a byte, the even one in the low nibble. */
-static unsigned nibble(const uint8_t *codes, uint64_t i)
-{
-    return (unsigned)codes[i / 2] >> i % 2 * 4 & 15;
-}
-
-static float value(const struct hk_dual *d, uint64_t i, float scale)
-{
-    switch (d->type) {
-    case HK_TYPE_DQ4:
-        return nf4[nibble(d->codes, i)] * scale;
-    case HK_TYPE_DQ8:
-        return (float)(int8_t)d->codes[i] * scale;
-    case HK_TYPE_IQ4_NL:
-        return split_iq4[nibble(d->codes, i)] * scale;
-    case HK_TYPE_MXFP4:
-    case HK_TYPE_NVFP4:
-        return (float)hk_e2m1_doubled[nibble(d->codes, i)] * scale;
-    default: /* dqt: minus one is 2 from native writers, 3 from Python's */
-        switch (d->codes[i / 4] >> i % 4 * 2 & 3) {
-        case 0:
-            return 0.0f;
-        case 1:
-            return scale;
-        default:
-            return -scale;
-        }
-    }
-}
-
 /* Of block B; half of it where values are doubled. */
 static float scale_of(const struct hk_dual *d, uint64_t b)
 {
@@ -56,17 +26,52 @@ static float scale_of(const struct hk_dual *d, uint64_t b)
     return le_f32(d->scales + 4 * b);
 }
 
+/* What each code stands for under SCALE. */
+static void levels(unsigned type, float scale, float level[16])
+{
+    if (type == HK_TYPE_DQT) { /* minus one is 2 from native writers, 3 from Python's */
+        level[0] = 0.0f;
+        level[1] = scale;
+        level[2] = level[3] = -scale;
+        return;
+    }
+    for (int i = 0; i < 16; i++) {
+        float v = type == HK_TYPE_DQ4      ? nf4[i]
+                  : type == HK_TYPE_IQ4_NL ? split_iq4[i]
+                                           : (float)hk_e2m1_doubled[i];
+        level[i] = v * scale;
+    }
+}
+
+/* Elements I .. I+N-1, all of one block. Lower elements lie in lower bits of a byte. */
+static void read_block(const struct hk_dual *d, uint64_t i, size_t n, float scale,
+                       float *restrict dst)
+{
+    const uint8_t *codes = d->codes;
+    float level[16];
+    if (d->type == HK_TYPE_DQ8) {
+        for (size_t j = 0; j < n; j++)
+            dst[j] = (float)(int8_t)codes[i + j] * scale;
+        return;
+    }
+    levels(d->type, scale, level);
+    if (d->type == HK_TYPE_DQT)
+        for (size_t j = 0; j < n; j++, i++)
+            dst[j] = level[codes[i / 4] >> i % 4 * 2 & 3];
+    else
+        for (size_t j = 0; j < n; j++, i++)
+            dst[j] = level[codes[i / 2] >> i % 2 * 4 & 15];
+}
+
 void hk_dual_read(const struct hk_dual *d, uint64_t first, size_t n, float *dst)
 {
-    for (uint64_t i = first, end = first + n; i < end;) {
-        uint64_t b = i / d->block, stop = (b + 1) * d->block;
-        float scale = scale_of(d, b);
-        for (; i < end && i < stop; i++)
-            *dst++ = value(d, i, scale);
+    for (size_t done = 0, run; done < n; done += run) {
+        uint64_t i = first + done, rest = d->block - i % d->block;
+        run = rest < n - done ? (size_t)rest : n - done;
+        read_block(d, i, run, scale_of(d, i / d->block), dst + done);
     }
     if (d->residual == NULL)
         return;
-    dst -= n;
     for (size_t j = 0; j < n; j++)
         dst[j] += le_f32(d->residual + 4 * (first + j));
 }

@@ -13,27 +13,34 @@ static void read_columns(const struct hk_tiles *t, uint64_t first, size_t n, flo
     }
 }
 
-/* A tile's rows are contiguous: each run ends with the tile or with the matrix. */
+/* Elements FROM .. FROM+N-1 of row R. A tile's rows are contiguous: a run ends with its tile. */
+static void read_row(const struct hk_tiles *t, uint64_t r, uint64_t from, size_t n, float *dst)
+{
+    uint64_t high = t->tile_rows, wide = t->tile_cols;
+    uint64_t tile = r / high * div_up(t->cols, wide) + from / wide;
+    size_t skip = from % wide;
+    uint64_t at = (tile * high + r % high) * wide;
+    for (; n > 0; at += high * wide) {
+        size_t run = wide - skip < n ? wide - skip : n;
+        hk_decode_f32(t->data + 4 * (at + skip), run, dst);
+        dst += run;
+        n -= run;
+        skip = 0;
+    }
+}
+
 void hk_tiles_read(const struct hk_tiles *t, uint64_t first, size_t n, float *dst)
 {
     if (t->tile_rows == 0) {
         read_columns(t, first, n, dst);
         return;
     }
-    uint64_t tile_rows = t->tile_rows, tile_cols = t->tile_cols;
-    uint64_t across = div_up(t->cols, tile_cols);
     while (n > 0) {
-        uint64_t r = first / t->cols, c = first % t->cols;
-        uint64_t tile = r / tile_rows * across + c / tile_cols;
-        uint64_t at = (tile * tile_rows + r % tile_rows) * tile_cols + c % tile_cols;
-        uint64_t run = tile_cols - c % tile_cols;
-        if (run > t->cols - c)
-            run = t->cols - c;
-        if (run > n)
-            run = n;
-        hk_decode_f32(t->data + 4 * at, (size_t)run, dst);
+        uint64_t from = first % t->cols, rest = t->cols - from;
+        size_t run = rest < n ? (size_t)rest : n;
+        read_row(t, first / t->cols, from, run, dst);
         dst += run;
         first += run;
-        n -= (size_t)run;
+        n -= run;
     }
 }
