@@ -181,7 +181,9 @@ struct hk_geometry {
     uint64_t elems, cols, rows;
     uint16_t block_elems, block_bytes; /* dense and block forms */
     uint16_t tile_rows, tile_cols;     /* tiled form; 0, 0 is column-major */
-    bool mislabelled; /* dense f32 under another label, as the reference's tools write it */
+    /* Dense f32 under another label, as the reference's tools write it. With form BITMASK or BSR:
+     * as long as dense f32, and read so unless the payload fits the label. */
+    bool mislabelled;
 };
 
 /* Decide T's form and check shape, block_size and the three section sizes against it, reporting
