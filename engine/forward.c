@@ -16,17 +16,26 @@ struct product { /* y[t][r] = dot(w[r], x[t]) for N tokens, row lengths those of
     size_t n;
 };
 
+/* y[0..COUNT) of COUNT rows, which lie one after the other. */
+static void product_group(const float *row, size_t count, const float *x, size_t cols, float *y)
+{
+    size_t g = 0;
+    for (; g + 2 <= count; g += 2)
+        hkk_dot2_f32(row + g * cols, x, cols, y + g);
+    if (g < count)
+        y[g] = hkk_dot_f32(row + g * cols, x, cols);
+}
+
 /* Rows BEGIN to END; ROW is room for HKE_ROW_GROUP of them. Rows are apart from each other, so any
  * split of them gives the same numbers. */
 static void product_rows(const struct product *p, size_t begin, size_t end, float *row)
 {
     size_t cols = p->w->cols, rows = p->w->rows;
     for (size_t r = begin; r < end; r += HKE_ROW_GROUP) {
-        size_t group = end - r < HKE_ROW_GROUP ? end - r : HKE_ROW_GROUP;
-        hk_decoder_read(p->w->decoder, (uint64_t)r * cols, group * cols, row);
+        size_t count = end - r < HKE_ROW_GROUP ? end - r : HKE_ROW_GROUP;
+        hk_decoder_read(p->w->decoder, (uint64_t)r * cols, count * cols, row);
         for (size_t t = 0; t < p->n; t++)
-            for (size_t g = 0; g < group; g++)
-                p->y[t * rows + r + g] = hkk_dot_f32(row + g * cols, p->x + t * cols, cols);
+            product_group(row, count, p->x + t * cols, cols, p->y + t * rows + r);
     }
 }
 

@@ -12,6 +12,8 @@
 
 /* Sum of w[i] * x[i]. */
 float hkk_dot_f32(const float *w, const float *x, size_t n);
+/* The same for the row W and the row W + N, to y[0] and y[1]. */
+void hkk_dot2_f32(const float *w, const float *x, size_t n, float *y);
 
 /* x[i] += y[i] */
 void hkk_add_f32(float *x, const float *y, size_t n);

@@ -1,4 +1,5 @@
 /* hk-run: generate text with a model file. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -141,13 +142,20 @@ static void write_text(const struct hke_text *text)
     }
 }
 
-static bool flush_text(struct run *r)
+/* A failure is kept with its reason, which tool_end() could not tell any more. */
+static enum hk_status flush_text(struct run *r)
 {
     if (r->json)
-        return true;
+        return HK_OK;
+    errno = 0;
     write_text(&r->text);
     r->text.n = 0;
-    return fflush(stdout) == 0;
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return HK_OK;
+    int reason = errno != 0 ? errno : EIO;
+    clearerr(stdout);
+    r->about = "standard output";
+    return hk_fail_sys(&r->err, reason, "cannot write");
 }
 
 static bool take_token(void *arg, uint32_t id)
@@ -155,7 +163,9 @@ static bool take_token(void *arg, uint32_t id)
     struct run *r = arg;
     r->generated.id[r->generated.n++] = id;
     r->status = hke_stream_push(&r->stream, id, &r->text, &r->err);
-    return r->status == HK_OK && flush_text(r);
+    if (r->status == HK_OK)
+        r->status = flush_text(r);
+    return r->status == HK_OK;
 }
 
 static enum hk_status generate(struct run *r)
@@ -178,25 +188,32 @@ static enum hk_status generate(struct run *r)
         st = r->status;
     if (st == HK_OK)
         st = hke_stream_end(&r->stream, &r->text, &r->err);
-    if (st == HK_OK && flush_text(r) && !r->json && isatty(STDOUT_FILENO) != 0)
+    if (st == HK_OK)
+        st = flush_text(r);
+    if (st == HK_OK && !r->json && isatty(STDOUT_FILENO) != 0)
         putchar('\n');
     return st;
 }
 
-static double rate(size_t tokens, double seconds)
+/* ", N a second", or nothing where nothing was measured. */
+static void rate_text(char *out, size_t size, size_t tokens, double seconds)
 {
-    return seconds > 0 ? (double)tokens / seconds : 0;
+    out[0] = '\0';
+    if (tokens > 0 && seconds > 0)
+        snprintf(out, size, ", %.1f a second", (double)tokens / seconds);
 }
 
 static void print_statistics(const struct run *r)
 {
     const double mib = 1 << 20;
+    char prompt[48], decode[48];
     struct hke_memory m = hke_memory_now();
+    rate_text(prompt, sizeof prompt, r->prompt.n, r->result.prompt_seconds);
+    rate_text(decode, sizeof decode, r->result.decoded, r->result.decode_seconds);
     tool_warn(NULL,
-              "prompt %zu tokens, %.1f a second; generated %zu tokens, %.1f a second; "
-              "memory %.1f MiB private, %.1f MiB mapped",
-              r->prompt.n, rate(r->prompt.n, r->result.prompt_seconds), r->result.count,
-              rate(r->result.decoded, r->result.decode_seconds), (double)m.private / mib,
+              "prompt: %zu tokens%s; generated: %zu tokens%s; memory: %.1f MiB private, "
+              "%.1f MiB mapped",
+              r->prompt.n, prompt, r->result.count, decode, (double)m.private / mib,
               (double)m.mapped / mib);
 }
 
@@ -275,7 +292,7 @@ int main(int argc, char **argv)
         status = tool_error(r.about, &r.err);
     else if (r.json)
         print_json(&r);
-    else if (ferror(stdout) == 0)
+    else
         print_statistics(&r);
     release(&r);
     return tool_end(status);
