@@ -75,17 +75,21 @@ static size_t column_width(const struct tool_table *t, size_t column)
     return width;
 }
 
+/* Empty cells at the end of a row leave no blanks behind. */
 static void print_row(const struct tool_table *t, size_t row, const size_t *width, FILE *file)
 {
-    for (size_t c = 0; c < t->columns; c++) {
-        const struct tool_cell *cell = &t->cells[row * t->columns + c];
-        int blanks = (int)(width[c] - cell->width);
+    const struct tool_cell *cells = &t->cells[row * t->columns];
+    size_t used = t->columns;
+    while (used > 0 && cells[used - 1].width == 0)
+        used--;
+    for (size_t c = 0; c < used; c++) {
+        int blanks = (int)(width[c] - cells[c].width);
         bool right = t->right[c] == 'r';
-        bool last = c + 1 == t->columns;
-        fprintf(file, "%*s%s%*s", right ? blanks : 0, "", cell->text, right || last ? 0 : blanks,
-                "");
-        fputs(last ? "\n" : "  ", file);
+        bool last = c + 1 == used;
+        fprintf(file, "%s%*s%s%*s", c > 0 ? "  " : "", right ? blanks : 0, "", cells[c].text,
+                right || last ? 0 : blanks, "");
     }
+    putc('\n', file);
 }
 
 void tool_table_print(struct tool_table *t, FILE *file)

@@ -21,8 +21,9 @@ export PATH=$BIN:$PATH LC_ALL=C TZ=UTC
 unset POSIXLY_CORRECT HK_KERNELS HK_GPU HK_THREADS HK_API_KEY
 
 # A suite with a setup of its own calls this first.
+# (bats keeps files of its own in BATS_TEST_TMPDIR.)
 common_setup() {
-    cd "$BATS_TEST_TMPDIR" || return 1
+    mkdir "$BATS_TEST_TMPDIR/d" && cd "$BATS_TEST_TMPDIR/d" || return 1
 }
 setup() { common_setup; }
 
@@ -60,6 +61,8 @@ assert_fails() {
     assert_status "$1" && assert_out '' && { [[ $(wc -l <<<"$stderr") -eq 1 && -n $stderr ]] ||
         fail 'expected one line on stderr'; } && assert_err_has "${2:-hk}"
 }
+# The command fails. (A line "! command" would not fail a test.)
+refute() { if "$@"; then fail "did not fail: $*"; fi; }
 # Nothing but the named files is in the test's directory.
 assert_files() {
     local expected found
@@ -113,7 +116,7 @@ make_fifo() { mkfifo "$1"; }
 make_unreadable() {
     printf 'secret' >"$1"
     chmod 000 "$1"
-    chmod a+rx "$BATS_TEST_TMPDIR"
+    chmod a+rx "$BATS_TEST_TMPDIR" .
 }
 t_unprivileged() {
     if [[ $(id -u) -ne 0 ]]; then

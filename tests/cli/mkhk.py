@@ -173,8 +173,7 @@ def place(tensors, at, alignment):
             continue
         for section, field in (("data", "data"), ("scales", "scale"), ("residual", "residual")):
             raw = as_bytes(t.get(section))
-            here = align(at, alignment) if raw or (section == "data" and
-                                                   t["type"] != "null_ref") else 0
+            here = align(at, alignment) if raw else 0
             t["_fields"][field + "_offset"] = here
             t["_fields"][field + "_size"] = len(raw)
             at = here + len(raw) if raw else at

@@ -1,0 +1,159 @@
+# hk, and the conventions that every program keeps.
+load common.bash
+
+programs() { (cd "$BIN" && ls hk hk-*); }
+# A program of that name in the current directory which shows how it was called.
+fake() {
+    printf '#!/bin/sh\necho "%s: $0 $*"\nexit %s\n' "$1" "${2:-0}" >"$1"
+    chmod +x "$1"
+}
+
+@test "lists every program of the tree" {
+    t hk help
+    assert_status 0
+    for source in "$ROOT"/tools/hk-*.c; do
+        name=$(basename "$source" .c)
+        assert_out_like "hk ${name#hk-} +[a-zA-Z]"
+    done
+    [[ $(grep -c '^  hk ' <<<"$output") -eq $(ls "$ROOT"/tools/hk-*.c | wc -l) ]]
+    list=$output
+    t hk --help
+    assert_out "$list"
+}
+
+@test "runs a program with its arguments and status" {
+    mkhk x.hk
+    t hk inspect --header x.hk
+    assert_status 0
+    assert_json 'v["header"]["tensor_count"]' 2
+    t hk-inspect --header x.hk
+    direct=$output
+    t hk hk-inspect --header x.hk
+    assert_out "$direct"
+    t hk dequant x.hk none
+    assert_fails 1 'hk-dequant: x.hk: no tensor none'
+}
+
+@test "takes the program beside itself before the one in PATH" {
+    mkdir own other
+    cp "$BIN/hk" own
+    (cd own && fake hk-inspect 3)
+    (cd other && fake hk-inspect 4)
+    t env PATH="$PWD/other:$PATH" own/hk inspect 'a b' --full
+    assert_status 3
+    assert_out_like '^hk-inspect: .*own/hk-inspect a b --full$'
+    rm own/hk-inspect
+    t env PATH="$PWD/other:$PATH" own/hk inspect x
+    assert_status 4
+    rm other/hk-inspect
+    t env PATH="$PWD/other" own/hk inspect x
+    assert_fails 2 'hk: cannot run hk-inspect: No such file or directory'
+}
+
+@test "gives the program the signals it would have without hk" {
+    mkdir own
+    cp "$BIN/hk" own
+    printf '#!/bin/sh\ngrep SigIgn /proc/self/status\n' >own/hk-inspect
+    chmod +x own/hk-inspect
+    t own/hk inspect
+    assert_status 0
+    ignored=$((16#${output##*[[:space:]]}))
+    [[ $((ignored & 0x1000)) -eq 0 ]]
+}
+
+@test "opens the manual" {
+    fake man
+    t env PATH="$PWD:$PATH" hk help inspect
+    assert_out_like 'man hk-inspect$'
+    t env PATH="$PWD:$PATH" hk help hk-run
+    assert_out_like 'man hk-run$'
+    t env PATH="$PWD:$PATH" hk help hk
+    assert_out_like 'man hk$'
+    rm man
+    t env PATH="$PWD" "$BIN/hk" help inspect
+    assert_fails 2 'hk: cannot run man: No such file'
+    t hk help nonsense
+    assert_fails 2 'hk: no program hk-nonsense'
+}
+
+@test "refuses what is no program" {
+    t hk
+    assert_fails 2 'hk: no PROGRAM given'
+    t hk nonsense
+    assert_fails 2 'hk: no program hk-nonsense'
+    t hk --nonsense
+    assert_fails 2 'hk: unknown option --nonsense'
+    t hk ../../bin/sh
+    assert_fails 2 'no program'
+}
+
+@test "every program has --help and --version, checked for a full disk" {
+    for p in $(programs); do
+        t "$p" --help
+        assert_status 0
+        assert_out_has "usage: $p"
+        assert_err ''
+        t "$p" --version
+        assert_status 0
+        assert_out_like "^$p [0-9]+\.[0-9]+\.[0-9]+$"
+        t_sh "$p --version >/dev/full"
+        assert_fails 2 "$p: standard output: No space left on device"
+        t_sh "$p --help | head -c 1"
+        assert_err ''
+    done
+}
+
+@test "every program refuses unknown options before it opens anything" {
+    for p in $(programs); do
+        t "$p" --no-such-option missing.hk
+        assert_fails 2 "$p: unknown option --no-such-option"
+        [[ $p == hk ]] || {
+            t "$p" -_ missing.hk
+            assert_fails 2 "$p: unknown option -_"
+        }
+    done
+}
+
+@test "options: both forms of a value, letters, mixed order, the end of options" {
+    mkhk x.hk
+    t hk-dequant x.hk --rows 0:1 a.weight --text
+    assert_out '0.0 1.0 -2.0 3.5'
+    t hk-dequant --rows=0:1 --text x.hk a.weight
+    assert_out '0.0 1.0 -2.0 3.5'
+    t hk-dequant -foout x.hk a.weight
+    assert_status 0
+    t hk-dequant -f -o out2 x.hk a.weight
+    assert_same out out2
+    t hk-dequant --text=1 x.hk a.weight
+    assert_fails 2 'option --text takes no argument'
+    t hk-dequant x.hk a.weight --rows
+    assert_fails 2 'option --rows needs an argument: A:B'
+    t hk-dequant x.hk a.weight -o
+    assert_fails 2 'option -o needs an argument: OUT'
+    cp x.hk -- --full
+    t hk-inspect --header -- --full
+    assert_json 'v["file"]' --full
+    t env POSIXLY_CORRECT=1 hk-inspect x.hk --header
+    assert_status 0
+    assert_json '"tensors" in v' False
+}
+
+@test "messages keep to one line, whatever a file is called" {
+    t hk-inspect $'no\nsuch\e[31m\xff'
+    assert_fails 2 'hk-inspect: no\x0asuch\x1b[31m\xff: '
+}
+
+@test "a closed standard stream is an error where it is used, and no accident" {
+    mkhk x.hk
+    cp x.hk y.hk
+    t_sh 'hk-inspect x.hk >&-'
+    assert_fails 2 'standard output: Bad file descriptor'
+    t_sh 'hk-inspect - <&-'
+    assert_fails 2 'standard input'
+    t_sh 'hk-inspect nothing.hk 2>&-'
+    assert_status 2
+    t_sh 'hk-dequant -o out x.hk a.weight >&- 2>&- <&-'
+    assert_status 0
+    [[ $(stat -c %s out) -eq 32 ]]
+    assert_same x.hk y.hk
+}
