@@ -134,7 +134,7 @@ static enum hk_status settle(struct hk_decoder *d, const struct hk_file *f,
     if (!mapped(f, t))
         return hk_fail(err, HK_E_USE, t->entry_offset, "tensor %.*s: its bytes are not mapped",
                        HK_STR(t->name));
-    bool doubtful = d->g.mislabelled && d->g.form != HK_FORM_DENSE && d->g.form != HK_FORM_TILED;
+    bool doubtful = d->g.mislabelled;
     s = prepare(d, f, t, doubtful ? NULL : err);
     if (s != HK_E_FORMAT || !doubtful)
         return s == HK_E_NOMEM ? hk_fail_nomem(err) : s;

@@ -121,6 +121,39 @@ static void bsr(unsigned type, unsigned sparsity, const char *what)
     expect(&b, 0, bsr_want, what);
 }
 
+/* With a pointer for the last, partial row of blocks too: three blocks of 2 x 5, of which two show.
+ * MIDDLE is the third pointer. */
+static struct box bsr_partial(uint32_t middle)
+{
+    struct box b = {0};
+    const uint32_t numbers[] = {0, 1, middle, 3, 0, 0, 0}; /* row pointers, columns */
+    uint8_t p[12 + 28 + 4 * 30];
+    float values[30];
+    put16(p, 2);
+    put16(p + 2, 5);
+    put32(p + 4, 4);
+    put32(p + 8, 3);
+    for (size_t i = 0; i < 7; i++)
+        put32(p + 12 + 4 * i, numbers[i]);
+    for (int i = 0; i < 30; i++)
+        values[i] = (float)(i + 1);
+    memcpy(p + 40, stored(values, 30), sizeof values);
+    struct hk_tensor *t = box_tensor(&b, "w", HK_TYPE_F32, 2, (uint64_t[]){5, 5});
+    t->sparsity = HK_SPARSITY_CSR;
+    box_data(&b, t, p, sizeof p);
+    return b;
+}
+
+static void bsr_last_row(void)
+{
+    float want[25] = {0};
+    for (int i = 0; i < 20; i++)
+        want[i] = (float)(i + 1);
+    struct box good = bsr_partial(2), bad = bsr_partial(0);
+    expect(&good, 0, want, "csr, a last row of blocks that is not whole");
+    expect_refusal(&bad, HK_E_FORMAT, "row pointer", "csr, row pointers that fall");
+}
+
 /* One field of the payload changed: refused, and why. */
 static void bsr_refused(void)
 {
@@ -259,6 +292,7 @@ int main(void)
     bsr(HK_TYPE_F32, HK_SPARSITY_CSR, "csr");
     bsr(HK_TYPE_BF16, HK_SPARSITY_CSR, "csr under bf16");
     bsr(HK_TYPE_F32, HK_SPARSITY_BSR, "bsr");
+    bsr_last_row();
     bsr_refused();
     bsr_mangled();
     all_mislabelled();
