@@ -170,6 +170,9 @@ static void print_escaped(FILE *file, uint32_t code)
     case '\t':
         fputs("\\t", file);
         return;
+    case 0xfffd:
+        fputs("\xef\xbf\xbd", file);
+        return;
     default:
         fprintf(file, "\\u%04x", code);
     }

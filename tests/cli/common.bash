@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154,SC2016 # run sets status, output, stderr; lines for sh
 # common.bash: what every CLI test has: programs in PATH, a directory of its own, and assertions on
 # standard output, standard error and status that show all three when they fail.
 #
@@ -67,7 +68,7 @@ refute() { if "$@"; then fail "did not fail: $*"; fi; }
 assert_files() {
     local expected found
     expected=$(printf '%s\n' "$@" | sort)
-    found=$(ls -A | sort)
+    found=$(find . -mindepth 1 -maxdepth 1 -printf '%f\n' | sort)
     [[ $found == "$expected" ]] || fail "expected files: $expected"$'\n'"found: $found"
 }
 assert_same() { cmp "$1" "$2" >&2 || fail "files differ: $1 $2"; }
