@@ -11,19 +11,24 @@
 
 enum { PATH = 4096 };
 
-/* Path of NAME in the repository's fixtures or else in the shared ones; false if in neither. */
+/* Path of NAME: in the repository's fixtures, in the shared ones, or in HK_VOCABULARIES, where
+ * tests/tokenizers/fetch puts those that are too large to keep. False if in none. */
 static bool find(char path[PATH], const char *name)
 {
     const char *own = getenv("HK_FIXTURES"), *shared = getenv("HK_SHARED");
-    snprintf(path, PATH, "%s/%s", own != NULL ? own : "tests/fixtures", name);
-    FILE *f = fopen(path, "rb");
-    if (f == NULL && shared != NULL) {
-        snprintf(path, PATH, "%s/fixtures/%s", shared, name);
-        f = fopen(path, "rb");
+    const char *folder[] = {own != NULL ? own : "tests/fixtures", shared,
+                            getenv("HK_VOCABULARIES")};
+    for (size_t i = 0; i < 3; i++) {
+        if (folder[i] == NULL)
+            continue;
+        snprintf(path, PATH, "%s%s/%s", folder[i], i == 1 ? "/fixtures" : "", name);
+        FILE *f = fopen(path, "rb");
+        if (f != NULL) {
+            fclose(f);
+            return true;
+        }
     }
-    if (f != NULL)
-        fclose(f);
-    return f != NULL;
+    return false;
 }
 
 static json_t *load_json(const char *name)
@@ -119,7 +124,7 @@ static bool comes_back(const struct hke_tokenizer *t, struct hk_bytes text)
 }
 
 struct tally {
-    size_t cases, ids, plain, decoded, back;
+    size_t cases, nfc, ids, plain, decoded, back;
 };
 
 static void one_case(const struct hke_tokenizer *t, struct hk_bytes text, const json_t *c,
@@ -143,8 +148,11 @@ static void one_case(const struct hke_tokenizer *t, struct hk_bytes text, const 
                good_text, good_back);
 }
 
-/* PREFIX: whether the vocabulary's file itself asks for the ids that stand before a text. */
-static void stored(const char *name, const char *vocabulary, bool prefix)
+enum { PREFIX = 1, NFC = 2 };
+
+/* PREFIX: the vocabulary's file itself asks for the ids that stand before a text. NFC: the source
+ * normalises, which a GGUF cannot ask for; cases that come back otherwise are counted apart. */
+static void stored(const char *name, const char *vocabulary, unsigned how)
 {
     char path[256];
     snprintf(path, sizeof path, "tokenizers/expected/%s.json", name);
@@ -159,15 +167,22 @@ static void stored(const char *name, const char *vocabulary, bool prefix)
         json_array_foreach(cases, i, c)
         {
             size_t id = (size_t)json_integer_value(json_object_get(c, "id"));
+            if ((how & NFC) != 0 && json_object_get(c, "decoded") != NULL) {
+                n.nfc++;
+                continue;
+            }
             one_case(t, text_of(json_object_get(json_array_get(texts, id), "text")), c, &n);
         }
-        ok(n.cases == json_array_size(texts), "%s: %zu cases", name, n.cases);
+        ok(n.cases + n.nfc == json_array_size(texts), "%s: %zu cases", name, n.cases);
+        if (n.nfc > 0)
+            tap_skip(name, "cases that need NFC: the file does not ask for it");
         ok(n.ids == n.cases, "%s: ids, special tokens parsed (%zu)", name, n.ids);
         ok(n.plain == n.cases, "%s: ids, special tokens as text (%zu)", name, n.plain);
         ok(n.decoded == n.cases, "%s: decoded (%zu)", name, n.decoded);
         ok(n.back == n.cases, "%s: what is encoded comes back (%zu)", name, n.back);
         json_t *before = json_object_get(want, "prefix_ids"), *none = json_array();
-        ok(encodes_to(t, (struct hk_bytes){0}, HKE_ADD_SPECIAL, prefix ? before : none),
+        ok(encodes_to(t, (struct hk_bytes){0}, HKE_ADD_SPECIAL,
+                      (how & PREFIX) != 0 ? before : none),
            "%s: ids before a text", name);
         ok(json_array_size(before) == 0 ||
                hke_bos(t) == json_integer_value(json_array_get(before, 0)),
@@ -315,10 +330,12 @@ int main(int argc, char **argv)
         if (now.rlim_cur != small.rlim_cur && setrlimit(RLIMIT_STACK, &small) == 0)
             execv("/proc/self/exe", argv);
     }
-    stored("stories260K", "tokenizers/stories260K/stories260K-vocab.gguf", true);
-    stored("gpt2", "tokenizers/gpt2/gpt2-vocab.gguf", true);
+    stored("stories260K", "tokenizers/stories260K/stories260K-vocab.gguf", PREFIX);
+    stored("gpt2", "tokenizers/gpt2/gpt2-vocab.gguf", PREFIX);
     /* This file's add_bos_token is false, unlike the source's. */
-    stored("mistral_v1", "tokenizers/mistral_v1/mistral_v1-vocab.gguf", false);
+    stored("mistral_v1", "tokenizers/mistral_v1/mistral_v1-vocab.gguf", 0);
+    stored("llama3_1", "llama3_1-vocab.gguf", PREFIX);
+    stored("qwen3", "qwen3-vocab.gguf", PREFIX | NFC);
     trained("tiny-llama", "trained/tiny-llama/tiny-llama-f16.gguf", 0);
     trained("tiny-qwen3", "trained/tiny-qwen3/tiny-qwen3-f16.gguf", 1);
     long_text("tiny-llama", "trained/tiny-llama/tiny-llama-f16.gguf");
