@@ -106,6 +106,16 @@ static enum hk_status ids_of_text(struct perplexity *p, struct hk_bytes text)
     return st;
 }
 
+static enum hk_status check_ids(struct perplexity *p)
+{
+    uint32_t vocab = hke_model_params(p->model)->vocab;
+    for (size_t i = 0; i < p->ids.n; i++)
+        if (p->ids.id[i] >= vocab)
+            return hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
+                           "token %zu is %u, but the model has %u", i, p->ids.id[i], vocab);
+    return HK_OK;
+}
+
 static enum hk_status read_ids(struct perplexity *p)
 {
     uint8_t *b = NULL;
@@ -118,7 +128,7 @@ static enum hk_status read_ids(struct perplexity *p)
     if (st == HK_OK && p->ids.n < 2)
         st = hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
                      "%zu tokens: at least 2 are needed, one to foretell the next", p->ids.n);
-    return st;
+    return st == HK_OK ? check_ids(p) : st;
 }
 
 /* ---- measuring ---- */
@@ -139,20 +149,10 @@ static enum hk_status score(void *arg, size_t position, const float *logits, siz
     return st;
 }
 
-static enum hk_status check_ids(struct perplexity *p)
-{
-    uint32_t vocab = hke_model_params(p->model)->vocab;
-    for (size_t i = 0; i < p->ids.n; i++)
-        if (p->ids.id[i] >= vocab)
-            return hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
-                           "token %zu is %u, but the model has %u", i, p->ids.id[i], vocab);
-    return HK_OK;
-}
-
 static enum hk_status measure(struct perplexity *p)
 {
     size_t ctx = hke_context_positions(p->ctx);
-    enum hk_status st = check_ids(p);
+    enum hk_status st = HK_OK;
     p->about = p->path;
     for (size_t at = 0; at < p->ids.n && st == HK_OK; at += ctx) {
         p->window = at;
@@ -191,8 +191,6 @@ static enum hk_status prepare(struct perplexity *p)
         p->about = p->logits_path;
         st = tool_create(&p->logits, p->logits_path, p->path, p->force, &p->err);
     }
-    if (st == HK_OK)
-        p->about = "-";
     return st;
 }
 
