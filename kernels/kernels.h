@@ -1,35 +1,116 @@
 /* kernels.h: the arithmetic of the engine. Plain pointers and sizes; no files, no names, no state.
  *
- * Every primitive has one definition, written above its portable version, down to the order of its
- * sums and the places of its roundings: a result is a function of the inputs and of nothing else.
- * Multiplies and adds are separate everywhere (contraction is off). Sums over a row run in 16
- * lanes, lane = index mod 16, each lane in order; the lanes are then added 8 apart, 4, 2 and 1. */
+ * Every operation has one definition (kernels/README.md), down to the order of its sums, the places
+ * of its roundings and of its fused multiply-adds. All levels of instruction sets give the same
+ * bits, for one token and for many; only which NaN a NaN is may differ. Nothing here allocates, and
+ * tables are constant: any number of threads may call the same functions on different outputs. */
 #ifndef HKK_KERNELS_H
 #define HKK_KERNELS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Sum of w[i] * x[i]. */
-float hkk_dot_f32(const float *w, const float *x, size_t n);
-/* The same for the row W and the row W + N, to y[0] and y[1]. */
-void hkk_dot2_f32(const float *w, const float *x, size_t n, float *y);
+/* Storage types that have kernels; the numbers are those of the format. */
+enum hkk_type {
+    HKK_F32 = 0x00,
+    HKK_F16 = 0x01,
+    HKK_BF16 = 0x02,
+    HKK_Q4_0 = 0x15,
+    HKK_Q8_0 = 0x16,
+    HKK_Q4_1 = 0x17,
+    HKK_Q5_0 = 0x18,
+    HKK_Q5_1 = 0x19,
+    HKK_Q2_K = 0x40,
+    HKK_Q3_K = 0x41,
+    HKK_Q4_K = 0x42,
+    HKK_Q5_K = 0x43,
+    HKK_Q6_K = 0x44,
+    HKK_IQ1_S = 0x50,
+    HKK_IQ1_M = 0x51,
+    HKK_IQ2_XXS = 0x52,
+    HKK_IQ2_XS = 0x53,
+    HKK_IQ3_XXS = 0x54,
+    HKK_IQ4_NL = 0x55,
+    HKK_IQ4_XS = 0x56,
+    HKK_IQ2_S = 0x57,
+    HKK_IQ3_S = 0x58,
+    HKK_TQ1_0 = 0x60,
+    HKK_TQ2_0 = 0x61,
+    HKK_MXFP4 = 0x62,
+    HKK_NVFP4 = 0x63,
+    HKK_TYPES /* numbers end before this */
+};
 
-/* x[i] += y[i] */
-void hkk_add_f32(float *x, const float *y, size_t n);
+/* ---- activations ---- */
 
-/* out[i] = (x[i] * s) * w[i] with s = 1 / sqrt(dot(x, x) / n + epsilon); OUT may be X. */
-void hkk_rms_norm_f32(float *out, const float *x, const float *w, size_t n, float epsilon);
+enum hkk_kind {
+    HKK_KIND_NONE, /* the type has no kernels */
+    HKK_KIND_F32,
+    HKK_KIND_Q8_32,  /* int8 in blocks of 32, sums of each 32 */
+    HKK_KIND_Q8_256, /* int8 in blocks of 256, sums of each 16 */
+    HKK_KINDS
+};
 
-/* Turn PAIRS pairs of X by angles given as cosine, sine, cosine, sine, ... A pair is x[2i],
- * x[2i+1], or with NEOX x[i], x[i+pairs]. Elements past the pairs stay as they are. */
-void hkk_rope_f32(float *x, const float *turn, size_t pairs, bool neox);
+/* What weights of TYPE (any number) are multiplied with. */
+enum hkk_kind hkk_kind_of(unsigned type);
 
-/* e^x: relative error below 2^-23. 0 below -87.33, infinity above 88.37, NaN for NaN. */
-float hkk_exp(float x);
+/* Elements in a block of TYPE: the columns of a matrix of that type are a multiple of it. 0: none.
+ */
+size_t hkk_block_elems(unsigned type);
+/* Bytes of a row of COLS elements. */
+size_t hkk_row_bytes(unsigned type, size_t cols);
 
-/* gate[i] = (gate[i] / (1 + e^-gate[i])) * up[i] */
-void hkk_silu_mul_f32(float *gate, const float *up, size_t n);
+/* N tokens of COLS numbers each. F32: x only, which is the caller's own array. Q8: q[n][cols],
+ * d[n][blocks], sum[n][sums]; a number is q * d of its block. */
+struct hkk_acts {
+    enum hkk_kind kind;
+    size_t n, cols;
+    size_t blocks, sums; /* of one token */
+    const float *x;
+    int8_t *q;
+    float *d;
+    int16_t *sum;
+};
+
+enum { HKK_ALIGN = 64 }; /* alignment of memory for activations and scratch */
+
+/* Bytes of memory for N tokens of COLS numbers as KIND; 0 for F32. A multiple of HKK_ALIGN. N times
+ * COLS must be below SIZE_MAX / 4. */
+size_t hkk_acts_bytes(enum hkk_kind kind, size_t n, size_t cols);
+/* Lay the arrays of A out in MEMORY, which has that many bytes and is aligned. Nothing is written:
+ * hkk_table.quantize does that. X is what the numbers are made from, [n][cols]. */
+void hkk_acts_place(struct hkk_acts *a, enum hkk_kind kind, const float *x, size_t n, size_t cols,
+                    void *memory);
+/* The same for the tokens from FIRST on alone, as a view. */
+struct hkk_acts hkk_acts_from(const struct hkk_acts *a, size_t first, size_t n);
+
+/* ---- weights ---- */
+
+struct hkk_matrix {
+    const uint8_t *data; /* rows one after the other, at any address */
+    size_t cols;
+};
+
+/* y[t * stride + r] = row r of W times token t, for r in [row0, row0 + rows) and all tokens of A.
+ * SCRATCH is this thread's, of hkk_table.scratch_bytes() bytes. */
+typedef void hkk_matmul_fn(const struct hkk_matrix *w, size_t row0, size_t rows,
+                           const struct hkk_acts *a, float *y, size_t stride, void *scratch);
+
+/* ---- attention ---- */
+
+enum {
+    HKK_SEGMENT = 256, /* positions in a segment of the cache */
+    HKK_TILE = 16,     /* positions whose keys are stored together */
+};
+
+/* One kv head's part of one segment, halves in the host's byte order. Keys lie as
+ * [tile][key_dim][16], values as [position][value_dim]. */
+struct hkk_segment {
+    const uint16_t *keys, *values;
+    size_t key_dim, value_dim;
+    float scale; /* of scores */
+};
 
 /* Softmax-weighted values of one segment of a head's past, or of several merged. */
 struct hkk_attention {
@@ -38,15 +119,87 @@ struct hkk_attention {
     float *sum;   /* of values times e^(score - most), one for each value dimension */
 };
 
+struct hkk_query {
+    const float *q;           /* key_dim numbers */
+    size_t visible;           /* positions of this segment that it attends to, 0..256 */
+    struct hkk_attention out; /* out.sum is the caller's; all three are overwritten */
+};
+
+/* ---- the table of one level ---- */
+
+struct hkk_table {
+    const char *name;
+
+    /* Fill the tokens FIRST..FIRST+N of A, which hkk_acts_place() laid out. Nothing for F32. */
+    void (*quantize)(const struct hkk_acts *a, size_t first, size_t n);
+
+    hkk_matmul_fn *matmul[HKK_TYPES]; /* by enum hkk_type; NULL where there is none */
+    /* Scratch for products with N tokens of COLS numbers, for any type. */
+    size_t (*scratch_bytes)(size_t cols, size_t n);
+
+    /* out[i] = (x[i] * s) * w[i] with s = 1 / sqrt(sum of squares / n + epsilon). OUT may be X. */
+    void (*rms_norm)(float *out, const float *x, const float *w, size_t n, float epsilon);
+    void (*add)(float *x, const float *y, size_t n);          /* x += y */
+    void (*scale)(float *x, float s, size_t n);               /* x *= s */
+    void (*silu_mul)(float *gate, const float *up, size_t n); /* gate = silu(gate) * up */
+    void (*gelu_mul)(float *gate, const float *up, size_t n); /* the tanh form */
+    /* x[i] = e^(x[i] - most), most the largest of x; gives the sum of them. */
+    float (*softmax)(float *x, size_t n);
+    /* Turn PAIRS pairs of X by angles given as cosine, sine, cosine, sine, ... A pair is x[2i],
+     * x[2i+1], or with NEOX x[i], x[i+pairs]. Elements past the pairs stay as they are. */
+    void (*rope)(float *x, const float *turn, size_t pairs, bool neox);
+
+    /* Halves, nearest even. */
+    void (*to_half)(uint16_t *out, const float *x, size_t n);
+    /* The key of position POSITION (0..255) into its tile of a segment's keys. */
+    void (*store_key)(uint16_t *keys, size_t position, const float *key, size_t key_dim);
+
+    /* One segment for N queries of one kv head. SCRATCH as hkk_attend_scratch_bytes() says. */
+    void (*attend)(const struct hkk_segment *s, struct hkk_query *query, size_t n, void *scratch);
+    /* Put the segment that follows into A. */
+    void (*merge)(struct hkk_attention *a, const struct hkk_attention *next, size_t value_dim);
+    /* sum /= weight: the attended value. */
+    void (*finish)(struct hkk_attention *a, size_t value_dim);
+};
+
+/* The same for all levels; a multiple of HKK_ALIGN. */
+size_t hkk_attend_scratch_bytes(size_t key_dim, size_t value_dim);
+
+/* ---- levels ---- */
+
+struct hkk_level {
+    const char *name;
+    const struct hkk_table *table; /* NULL: not in this build */
+    const char *why_not;           /* it cannot run here: one phrase; NULL if it can */
+};
+
+enum { HKK_MAX_LEVELS = 8 };
+/* The levels of this processor's architecture, best first; gives their number. */
+size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS]);
+
+/* The level NAME, or the best one that runs for NULL. NULL on success; else a phrase why there is
+ * none, and *OUT is untouched. */
+const char *hkk_select(const char *name, const struct hkk_table **out);
+
+/* ---- portable f32 primitives that have not yet moved into the table ---- */
+
+/* Sum of w[i] * x[i]. */
+float hkk_dot_f32(const float *w, const float *x, size_t n);
+/* The same for the row W and the row W + N, to y[0] and y[1]. */
+void hkk_dot2_f32(const float *w, const float *x, size_t n, float *y);
+void hkk_add_f32(float *x, const float *y, size_t n);
+void hkk_rms_norm_f32(float *out, const float *x, const float *w, size_t n, float epsilon);
+void hkk_rope_f32(float *x, const float *turn, size_t pairs, bool neox);
+/* e^x: relative error below 2^-23. 0 below -87.33, infinity above 88.37, NaN for NaN. */
+float hkk_exp(float x);
+void hkk_silu_mul_f32(float *gate, const float *up, size_t n);
 /* Attend to N positions (at least 1), whose keys and values lie one after the other; SCORES is room
  * for N floats. */
 void hkk_attend_f32(struct hkk_attention *out, const float *q, const float *keys,
                     const float *values, size_t n, size_t key_dim, size_t value_dim, float scale,
                     float *scores);
-/* Put the segment that follows into A. */
 void hkk_attention_merge_f32(struct hkk_attention *a, const struct hkk_attention *next,
                              size_t value_dim);
-/* sum /= weight: the attended value. */
 void hkk_attention_finish_f32(struct hkk_attention *a, size_t value_dim);
 
 #endif
