@@ -14,22 +14,35 @@ bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv)
     return false;
 }
 
-/* An old metadata edit of the reference put metadata behind the records; they are not part of
- * them. */
+/* SIZE bytes at OFFSET that are no record: what begins behind START ends the records there. */
+static void end_before(uint64_t start, uint64_t *end, uint64_t offset, uint64_t size)
+{
+    if (size > 0 && offset >= start && offset < *end)
+        *end = offset;
+}
+
+/* Sections may be anywhere: an old metadata edit of the reference put metadata behind the
+ * records. */
 struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
 {
     const struct hk_part *p = &f->parts[part];
     if (f->format != HK_FORMAT_HK || p->size < HK_HEADER_SIZE)
         return (struct hk_bytes){0};
-    uint64_t start = le64(p->map + HK_AT_APPENDIX_OFFSET), end = p->size;
-    const uint64_t others[] = {le64(p->map + HK_AT_METADATA_OFFSET),
-                               le64(p->map + HK_AT_TOC_OFFSET)};
-    for (size_t i = 0; i < 2; i++)
-        if (others[i] >= start && others[i] < end)
-            end = others[i];
+    const uint8_t *h = p->map;
+    uint64_t start = le64(h + HK_AT_APPENDIX_OFFSET), end = p->size;
+    end_before(start, &end, le64(h + HK_AT_METADATA_OFFSET), le64(h + HK_AT_METADATA_SIZE));
+    end_before(start, &end, le64(h + HK_AT_TOC_OFFSET), le64(h + HK_AT_TOC_SIZE));
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (t->part != part)
+            continue;
+        end_before(start, &end, t->data_offset, t->data_size);
+        end_before(start, &end, t->scale_offset, t->scale_size);
+        end_before(start, &end, t->residual_offset, t->residual_size);
+    }
     if (start == 0 || start >= end)
         return (struct hk_bytes){0};
-    return (struct hk_bytes){p->map + start, (size_t)(end - start)};
+    return (struct hk_bytes){h + start, (size_t)(end - start)};
 }
 
 /* Only a whole file has an appendix that can be carried on, and records are padded to 8 from its
@@ -77,6 +90,10 @@ static enum hk_status add_tensors(const struct hk_file *f, struct hk_writer *w,
         if (shared > i)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                            "tensor '%.*s' shares a later tensor", HK_STR(t->name));
+        if (t->type > UINT8_MAX)
+            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor '%.*s': .hk has no storage type %s", HK_STR(t->name),
+                           hk_type_info(t->type)->name);
         status = hk_writer_add(w, t, shared, err);
         if (status != HK_OK)
             return status;
