@@ -1,0 +1,314 @@
+# hk-convert: both directions, streams, and what becomes of outputs and inputs when it fails.
+load common.bash
+
+GGUF=$FIX/models/stories260K-f16.gguf
+setup() {
+    common_setup
+    cp "$GGUF" model.gguf
+}
+dump() { "$PYTHON" "$ROOT/tests/cli/ggufdump.py" "$@"; }
+
+# FILE goes to .hk and back with equal keys, types, values, order, and tensor bytes.
+round_trip() {
+    hk-convert -f "$1" rt.hk
+    hk-convert -f rt.hk rt.gguf
+    dump "$1" >before.txt
+    dump --strict rt.gguf >after.txt
+    cmp before.txt after.txt >&2 || fail "$1 comes back changed"
+    [[ -z ${2:-} ]] || hk-verify "$2" rt.hk >/dev/null
+}
+
+@test "GGUF to .hk and back: the model of the tests" {
+    round_trip model.gguf --payload
+    assert_same model.gguf rt.gguf
+    hk-convert -f model.gguf again.hk
+    assert_same rt.hk again.hk
+}
+
+@test "GGUF to .hk and back: every control of the malformed suite" {
+    local name
+    for name in valid-{base,no-tensors,empty,v2,align64,all-value-types,4d,trailing-bytes} nested-array \
+        alignment-is-u64 n-dims-0 dim-zero offset-gap offset-order key-not-utf8 string-not-utf8 \
+        tokens-scores-differ tokens-not-strings no-architecture block-count-2e32; do
+        round_trip "$FIX/malformed/$name.gguf"
+    done
+}
+
+@test "GGUF to .hk and back: every model of the shared directory" {
+    need_shared
+    local file count=0
+    while IFS= read -r file; do
+        round_trip "$file" --payload
+        count=$((count + 1))
+    done < <(find "$SHARED"/fixtures/{models,trained,tokenizers} -name '*.gguf')
+    [[ $count -ge 10 ]] || fail "only $count models found"
+}
+
+@test "the peer gives the same logits for the file that went there and back" {
+    need_shared
+    [[ -n ${PEER_LIB:-} ]] || skip 'SKIPPED: PEER_LIB does not say where llama.cpp is'
+    local name
+    "$PYTHON" -c 'import struct; open("ids","wb").write(struct.pack("<6I",1,403,407,261,378,400))'
+    for name in '' -f16 -bf16 -q8_0 -q5_1 -q4_0 -iq4_nl; do
+        round_trip "$SHARED/fixtures/models/stories260K$name.gguf"
+        "$PYTHON" "$SHARED/peer/peer.py" logits "$SHARED/fixtures/models/stories260K$name.gguf" \
+            --tokens ids --out before.f32
+        "$PYTHON" "$SHARED/peer/peer.py" logits rt.gguf --tokens ids --out after.f32
+        assert_same before.f32 after.f32
+    done
+}
+
+@test "value types that .hk does not tell are recorded, others not" {
+    hk-convert "$FIX/malformed/valid-all-value-types.gguf" x.hk
+    t hk-inspect --metadata x.hk
+    assert_json 'v["metadata"]["hk.source.format"]' gguf
+    assert_json 'v["metadata"]["hk.source.gguf_version"]' 3
+    assert_json 'v["metadata"]["hk.gguf.types"]["k.0"]' u8
+    assert_json 'v["metadata"]["hk.gguf.types"]["a.11"]' 'array<i64>'
+    assert_json '[k for k in ("k.4","k.6","k.7","k.8","a.5","a.6","a.8") if k in v["metadata"]["hk.gguf.types"]]' '[]'
+    hk-convert model.gguf model.hk
+    t hk-inspect --metadata model.hk
+    assert_json '"hk.gguf.types" in v["metadata"]' False
+}
+
+@test "the output's format: --to, else its name, else .hk" {
+    hk-convert model.gguf a.hk
+    hk-convert model.gguf b.gguf
+    hk-convert model.gguf c.bin
+    hk-convert --to hk model.gguf d.gguf
+    hk-convert --to gguf a.hk e.hk
+    assert_same a.hk c.bin
+    assert_same a.hk d.gguf
+    assert_same model.gguf b.gguf
+    assert_same model.gguf e.hk
+}
+
+@test "standard input and output" {
+    hk-convert model.gguf x.hk
+    t_sh 'cat model.gguf | hk-convert - a.hk && cat x.hk | hk-convert - b.gguf && hk-convert - c.hk <x.hk &&
+        hk-convert - d.hk <model.gguf && hk-convert x.hk --to gguf - >e.gguf && hk-convert model.gguf - | cat >f.hk &&
+        cat model.gguf | hk-convert --to gguf - - | hk-convert - - | hk-convert - --to gguf - >g.gguf'
+    assert_status 0
+    assert_err ''
+    local name
+    for name in a c d f; do assert_same x.hk $name.hk; done
+    for name in b e g; do assert_same model.gguf $name.gguf; done
+}
+
+@test "a GGUF from a pipe is not held in memory" {
+    [[ -z ${SAN:-} ]] || skip 'SKIPPED: sizes mean nothing under a sanitizer'
+    "$PYTHON" - <<'PY'
+import struct
+rows = 96 << 10
+with open("big.gguf", "wb") as f:
+    f.write(b"GGUF" + struct.pack("<IQQ", 3, 1, 0))
+    f.write(struct.pack("<Q1sIQQIQ", 1, b"t", 2, 256, rows, 0, 0))
+    f.write(b"\0" * (-f.tell() % 32))
+    f.truncate(f.tell() + rows * 1024)
+PY
+    t_sh 'cat big.gguf | "$1" -c "import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdin=0)
+print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-convert - big.hk' "$PYTHON"
+    assert_status 0
+    [[ ${output% *} -eq 0 && ${output#* } -lt 32768 ]] || fail 'status 0 and less than 32 MiB'
+    hk-convert big.hk back.gguf
+    assert_same big.gguf back.gguf
+}
+
+@test "--align" {
+    local n
+    for n in 1 64 4096 65536; do
+        hk-convert --align $n model.gguf a$n.hk
+        hk-convert --align $n a$n.hk a$n.gguf
+        t hk-inspect --tensors --header a$n.hk
+        assert_json "[v['header']['alignment'], [t for t in v['tensors'] if t['offset'] % $n]]" "[$n,[]]"
+        dump --strict a$n.gguf | grep -v general.alignment >after.txt
+        dump model.gguf | cmp - after.txt >&2 || fail "changed by --align $n"
+    done
+    dump a64.gguf >after.txt
+    grep -qF "key b'general.alignment' u32 64" after.txt
+    hk-convert a65536.hk plain.hk
+    hk-convert model.gguf x.hk
+    assert_same x.hk plain.hk
+}
+
+@test "options are checked before any file is looked at" {
+    local arguments
+    for arguments in '--align 3' '--align 0' '--align 131072' '--align x' '--align 4k' '--to exe' '--to' '--what' \
+        '-x' 'more'; do
+        # shellcheck disable=SC2086
+        t hk-convert missing out.hk $arguments
+        assert_status 2
+        assert_out ''
+        refute_err_has missing:
+    done
+    t hk-convert missing
+    assert_status 2
+    assert_files model.gguf
+}
+
+@test "an output that exists is replaced only with -f, and keeps its permissions" {
+    echo precious >x.hk
+    chmod 640 x.hk
+    t hk-convert model.gguf x.hk
+    assert_fails 2 'hk-convert: x.hk: '
+    [[ $(<x.hk) == precious ]]
+    t hk-convert -f model.gguf x.hk
+    assert_status 0
+    hk-verify x.hk >/dev/null
+    [[ $(stat -c %a x.hk) == 640 ]]
+    hk-convert --force model.gguf x.hk
+    assert_files model.gguf x.hk
+}
+
+@test "the input survives whatever the output is called" {
+    local name
+    ln -s model.gguf link.gguf
+    ln model.gguf hard.gguf
+    mkdir sub
+    for name in model.gguf ./model.gguf sub/../model.gguf link.gguf hard.gguf; do
+        t hk-convert -f model.gguf "$name"
+        assert_fails 2 'the output is the input'
+        t hk-convert -f "$name" model.gguf
+        assert_fails 2 'the output is the input'
+        t_from model.gguf hk-convert -f - "$name"
+        assert_fails 2 'the output is the input'
+    done
+    t_sh 'hk-convert model.gguf - >>model.gguf'
+    assert_status 2
+    assert_same "$GGUF" model.gguf
+    assert_files model.gguf link.gguf hard.gguf sub
+}
+
+@test "a failure leaves nothing behind, and an old output as it was" {
+    head -c 300000 model.gguf >cut.gguf
+    t hk-convert cut.gguf x.hk
+    assert_fails 1 'hk-convert: cut.gguf: '
+    t_sh 'cat cut.gguf | hk-convert - x.hk'
+    assert_fails 1 'hk-convert: standard input: '
+    echo old >x.hk
+    t_sh 'cat cut.gguf | hk-convert -f - x.hk'
+    assert_fails 1 'the stream ends'
+    [[ $(<x.hk) == old ]]
+    assert_files cut.gguf model.gguf x.hk
+}
+
+@test "killed in the middle it leaves nothing, or the old output" {
+    local signal
+    mkfifo feed
+    for signal in TERM INT HUP KILL; do
+        echo old >old.hk
+        for out in new.hk old.hk; do
+            hk-convert -f - $out <feed 2>err.txt &
+            local pid=$!
+            exec 7>feed
+            head -c 400000 model.gguf >&7
+            sleep 0.2
+            kill -$signal $pid
+            exec 7>&-
+            ! wait $pid || fail "survives $signal"
+        done
+        rm err.txt
+        [[ $(<old.hk) == old ]]
+        assert_files feed model.gguf old.hk
+    done
+}
+
+@test "a full disk" {
+    [[ -c /dev/full ]] || skip 'SKIPPED: no /dev/full here'
+    t_sh 'hk-convert model.gguf - >/dev/full'
+    assert_fails 2 'standard output'
+    t hk-convert -f model.gguf /dev/full
+    assert_fails 2 '/dev/full'
+    t_sh 'cat model.gguf | hk-convert - - >/dev/full'
+    assert_fails 2 'No space left'
+    [[ -c /dev/full ]]
+}
+
+@test "a reader that leaves ends it quietly" {
+    t_sh 'hk-convert model.gguf - | head -c 4'
+    assert_status 0
+    assert_out HKNT
+    assert_err ''
+    t_sh 'cat model.gguf | hk-convert - --to gguf - | head -c 4'
+    assert_out GGUF
+    assert_err ''
+}
+
+@test "inputs that are no models" {
+    mkdir dir
+    make_fifo fifo
+    : >empty
+    printf '<html>' >page
+    ln -s nowhere dangling
+    local name
+    for name in dir fifo missing dangling; do
+        t timeout 10 hk-convert $name x.hk
+        assert_fails 2 "hk-convert: $name: "
+    done
+    for name in empty page; do
+        t hk-convert $name x.hk
+        assert_fails 1 "hk-convert: $name: "
+    done
+    t_sh ': | hk-convert - x.hk'
+    assert_fails 1 'hk-convert: standard input: '
+    t_sh 'echo Going on | hk-convert - x.hk'
+    assert_fails 1 'hk-convert: standard input: not a GGUF file'
+    make_unreadable secret
+    t_unprivileged hk-convert secret x.hk
+    assert_fails 2 'secret: '
+    assert_files dangling dir empty fifo model.gguf page secret
+}
+
+@test "outputs that cannot be" {
+    mkdir dir
+    ln -s nowhere dangling
+    local name
+    for name in dir no/such/x.hk dangling; do
+        t hk-convert -f model.gguf $name
+        assert_fails 2 "hk-convert: $name: "
+    done
+    assert_files dangling dir model.gguf
+}
+
+@test "paths are bytes" {
+    local name
+    for name in 'a b.gguf' $'new\nline.gguf' $'\xff\xfe.gguf' 'ü.gguf' '-f' '--to'; do
+        cp model.gguf "./$name"
+        hk-convert -f -- "$name" out.hk
+        hk-convert --to gguf -f out.hk "./$name.back"
+        assert_same model.gguf "./$name.back"
+        printf junk >"./$name"
+        t hk-convert -- "$name" x.hk
+        assert_fails 1
+    done
+}
+
+@test "what the other format cannot carry is refused by name" {
+    t hk-convert "$FIX/malformed/valid-all-tensor-types.gguf" x.hk
+    assert_fails 1 "tensor 't41': .hk has no storage type q1_0"
+    mkhk r.hk '{"appendix":[{"name":"r","data":"x"}]}'
+    t hk-convert r.hk x.gguf
+    assert_fails 1 appendix
+    mkhk b.hk '{"metadata":[["k.opaque","bytes",{"hex":"0102"}]]}'
+    t hk-convert b.hk x.gguf
+    assert_fails 1 k.opaque
+    assert_files b.hk model.gguf r.hk
+}
+
+@test ".hk to .hk keeps the appendix" {
+    mkhk r.hk '{"appendix":[{"name":"r","data":"x"},{"name":"s","data":"yy"}]}'
+    hk-inspect --appendix --full r.hk >before.json
+    hk-convert --align 4096 r.hk x.hk
+    hk-inspect --appendix --full x.hk >after.json
+    local field='[[r[k] for k in ("name","target","hash","parent_hash","crc32","size")] for r in v["appendix"]]'
+    [[ $(json before.json "$field") == "$(json after.json "$field")" ]]
+    [[ $(json after.json 'len(v["appendix"])') == 2 ]]
+}
+
+@test "progress is shown on a terminal only" {
+    t hk-convert model.gguf x.hk
+    assert_status 0
+    assert_out ''
+    assert_err ''
+}
