@@ -85,18 +85,26 @@ __attribute__((unused)) static struct hk_writer *begin(void)
     return w;
 }
 
-/* Finish the file in memory and make its tokenizer. */
-__attribute__((unused)) static enum hk_status finish(struct hk_writer *w, struct hke_tokenizer **t,
-                                                     struct hk_error *err)
+/* Finish the file in memory; a descriptor of it. */
+__attribute__((unused)) static int finish_fd(struct hk_writer *w)
 {
     int fd = memfd_create("vocabulary", 0);
     struct hk_out *out = NULL;
-    struct hk_file *f = NULL;
-    check(hk_out_fd(&out, fd, err), err);
-    check(hk_writer_begin(w, out, err), err);
-    check(hk_writer_finish(w, err), err);
-    check(hk_out_commit(&out, err), err);
+    struct hk_error err;
+    check(hk_out_fd(&out, fd, &err), &err);
+    check(hk_writer_begin(w, out, &err), &err);
+    check(hk_writer_finish(w, &err), &err);
+    check(hk_out_commit(&out, &err), &err);
     hk_writer_free(&w);
+    return fd;
+}
+
+/* Finish the file and make its tokenizer. */
+__attribute__((unused)) static enum hk_status finish(struct hk_writer *w, struct hke_tokenizer **t,
+                                                     struct hk_error *err)
+{
+    int fd = finish_fd(w);
+    struct hk_file *f = NULL;
     check(hk_open_fd(&f, fd, err), err);
     enum hk_status s = hke_tokenizer_new(t, f, err);
     hk_close(&f);
