@@ -87,7 +87,9 @@ _Noreturn static void run(const char *name, char **argv)
     if (path != NULL)
         execv(path, argv);
     execvp(program, argv);
-    tool_warn(NULL, "cannot run %s: %s", program, strerror(errno));
+    int reason = errno;
+    free(path);
+    tool_warn(NULL, "cannot run %s: %s", program, strerror(reason));
     exit(TOOL_TROUBLE);
 }
 

@@ -117,6 +117,8 @@ void tool_json_push(json_t *array, json_t *value);
 /* Shortest decimal that reads back as V, as JSON writes it; BUFFER holds 32. False (and "null") for
  * NaN and infinities. */
 bool tool_float_text(float v, char *buffer);
+/* The same of a finite double. */
+void tool_double_text(double v, char *buffer);
 /* Print V and a newline to FILE and free it. */
 void tool_json_print(json_t *v, FILE *file);
 

@@ -2,52 +2,12 @@
  * because floats must be the shortest decimal and a file's bytes must reach a terminal harmless. */
 #include "tools/tool.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- numbers ---- */
-
-/* No program sets a locale, so printf and strtod use the point. A normal number whose shortest
- * decimal has at most DIG digits is found by printing DIG of them, as %g drops zeros; below the
- * normal range precision is lost and every length is tried. */
-static void float_digits(float v, char *buffer)
-{
-    for (int digits = fabsf(v) < FLT_MIN ? 1 : FLT_DIG; digits <= FLT_DECIMAL_DIG; digits++) {
-        snprintf(buffer, 32, "%.*g", digits, (double)v);
-        if (strtof(buffer, NULL) == v)
-            return;
-    }
-}
-
-static void double_digits(double v, char *buffer)
-{
-    for (int digits = fabs(v) < DBL_MIN ? 1 : DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
-        snprintf(buffer, 32, "%.*g", digits, v);
-        if (strtod(buffer, NULL) == v)
-            return;
-    }
-}
-
-/* 1 is an integer, 1.0 a number that happens to be whole. */
-static void mark_real(char *buffer)
-{
-    if (strpbrk(buffer, ".e") == NULL)
-        strcat(buffer, ".0");
-}
-
-bool tool_float_text(float v, char *buffer)
-{
-    if (!isfinite(v)) {
-        strcpy(buffer, "null");
-        return false;
-    }
-    float_digits(v, buffer);
-    mark_real(buffer);
-    return true;
-}
 
 json_t *tool_json_uint(uint64_t v)
 {
@@ -201,8 +161,7 @@ static void print_string(FILE *file, const char *s, size_t length)
 static void print_real(FILE *file, double v)
 {
     char text[32];
-    double_digits(v, text);
-    mark_real(text);
+    tool_double_text(v, text);
     fputs(text, file);
 }
 
