@@ -170,6 +170,28 @@ static bool same_file(const char *a, const char *b)
            sa.st_ino == sb.st_ino;
 }
 
+/* Whether OUTPUT is a shard of the set that INPUT belongs to: STEM-00001-of-00003.EXT. */
+static bool same_set(const char *output, const char *input)
+{
+    enum { DIGITS = 5, LEAST = 3 + DIGITS }; /* before the last dash: NNNNN-of */
+    const char *mark = strrchr(input, '-');
+    unsigned count = 0;
+    if (mark == NULL || mark - input < LEAST || strncmp(mark - 3, "-of", 3) != 0 ||
+        sscanf(mark + 1, "%5u", &count) != 1)
+        return false;
+    int stem = (int)(mark - input) - LEAST;
+    for (unsigned i = 1; i <= count; i++) {
+        char *name;
+        if (asprintf(&name, "%.*s%05u%s", stem, input, i, mark - 3) < 0)
+            tool_nomem();
+        bool same = same_file(output, name);
+        free(name);
+        if (same)
+            return true;
+    }
+    return false;
+}
+
 static bool is_terminal(const char *path)
 {
     struct stat st;
@@ -210,7 +232,7 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
     if (standard)
         return hk_out_fd(out, STDOUT_FILENO, err);
-    if (input != NULL && same_file(path, input))
+    if (input != NULL && (same_file(path, input) || same_set(path, input)))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
     catch_signals();
     sigset_t block, before;

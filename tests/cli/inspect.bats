@@ -252,3 +252,63 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
     assert_status 0
     assert_json 'v["tensors"][0]["size"]' 68719476736
 }
+
+shards() {
+    for i in 0 1; do
+        mkhk m-0000$((i + 1))-of-00002.hk '{"header":{"split_index":'$i',"split_count":2},
+            "metadata":[["part","int64",'$i']],
+            "tensors":[{"name":"t'$i'","type":"f32","shape":[1],"data":{"f32":['$i'.5]}}]}'
+    done
+}
+
+@test "any shard stands for the whole set" {
+    shards
+    t hk-inspect m-00002-of-00002.hk
+    assert_status 0
+    assert_json '[v["parts"],v["header"]["split_count"],v["metadata"]["part"]]' '[2,2,0]'
+    assert_json '[(t["name"],t["part"]) for t in v["tensors"]]' '[["t0",0],["t1",1]]'
+    assert_json 'v["size"]' $(($(stat -c %s m-00001-of-00002.hk) + $(stat -c %s m-00002-of-00002.hk)))
+    t hk-dequant --text m-00001-of-00002.hk t1
+    assert_out 1.5
+    rm m-00001-of-00002.hk
+    t hk-inspect m-00002-of-00002.hk
+    assert_fails 1 '1 of 2 shards are missing: 00001'
+}
+
+@test "an output is no shard of its input" {
+    shards
+    t hk-dequant -f -o m-00002-of-00002.hk m-00001-of-00002.hk t0
+    assert_fails 2 'the output is the input file'
+    t hk-inspect m-00001-of-00002.hk
+    assert_status 0
+}
+
+@test "every malformed GGUF of the fixtures: refused in one line, or read; in a second and 64 MiB" {
+    need_shared
+    t /usr/bin/python3 - "$SHARED/fixtures/malformed" <<'PY'
+import json, os, resource, subprocess, sys
+folder, bad = sys.argv[1], []
+entries = [e for e in json.load(open(folder + "/index.json")) if e["format"] == "gguf"]
+assert len(entries) > 50
+for e in entries:
+    path = folder + "/" + e["file"]
+    p = subprocess.Popen(["hk-inspect", "--full", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = p.stdout.read(), p.stderr.read()
+    _, status, usage = os.wait4(p.pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    good = {"reject": (1,), "accept": (0,), "either": (0, 1)}[e["expect"]]
+    ok = code in good and usage.ru_utime + usage.ru_stime < 1
+    ok = ok and (os.environ.get("SAN") or usage.ru_maxrss < 65536)
+    if code == 0:
+        json.loads(out)
+        ok = ok and err == b""
+    else:
+        ok = ok and out == b"" and err.count(b"\n") == 1
+        ok = ok and err.startswith(b"hk-inspect: " + path.encode() + b": ")
+    if not ok:
+        bad.append("%s (%s): %d %d KiB %s" % (e["file"], e["expect"], code, usage.ru_maxrss, err))
+print("\n".join(bad))
+PY
+    assert_out ''
+    assert_err ''
+}
