@@ -13,10 +13,19 @@ struct named {
     bool llama3; /* whole words first, and a bos by default */
 };
 
+#define APOSTROPHE "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define LETTERS_GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
 #define LETTERS_LLAMA3(digits)                                                                     \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                           \
-    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+    APOSTROPHE "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                            \
+               "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* GPT-4o cuts a word before a capital, and takes combining marks for letters. */
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LETTERS_GPT4O                                                                              \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" APOSTROPHE "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER       \
+    "+" LOWER "*" APOSTROPHE                                                                       \
+    "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* Patterns as their models' tokenizers publish them; names as llama.cpp writes them into files.
  * "default" is what llama.cpp does where a file names nothing. */
@@ -28,6 +37,7 @@ static const struct named known[] = {
     {"llama3", {LETTERS_LLAMA3("\\p{N}{1,3}")}, true},
     {"llama-v3", {LETTERS_LLAMA3("\\p{N}{1,3}")}, true},
     {"qwen2", {LETTERS_LLAMA3("\\p{N}")}, false},
+    {"gpt-4o", {LETTERS_GPT4O}, false},
     {"deepseek-r1-qwen", {LETTERS_LLAMA3("\\p{N}")}, false},
 };
 

@@ -124,7 +124,7 @@ static bool comes_back(const struct hke_tokenizer *t, struct hk_bytes text)
 }
 
 struct tally {
-    size_t cases, nfc, ids, plain, decoded, back;
+    size_t cases, nfc, parsed, ids, plain, decoded, back;
 };
 
 static void one_case(const struct hke_tokenizer *t, struct hk_bytes text, const json_t *c,
@@ -132,12 +132,13 @@ static void one_case(const struct hke_tokenizer *t, struct hk_bytes text, const 
 {
     const json_t *ids = json_object_get(c, "ids"), *plain = json_object_get(c, "plain");
     const json_t *decoded = json_object_get(c, "decoded");
-    bool good_ids = encodes_to(t, text, HKE_PARSE_SPECIAL, ids);
+    bool good_ids = ids == NULL || encodes_to(t, text, HKE_PARSE_SPECIAL, ids);
     bool good_plain = encodes_to(t, text, 0, plain != NULL ? plain : ids);
-    bool good_text = decodes_to(t, ids, decoded != NULL ? text_of(decoded) : text);
+    bool good_text = ids == NULL || decodes_to(t, ids, decoded != NULL ? text_of(decoded) : text);
     /* A literal U+2581 is a blank to SentencePiece. */
     bool good_back = comes_back(t, text) || memmem(text.p, text.n, "\xe2\x96\x81", 3) != NULL;
     n->cases++;
+    n->parsed += ids != NULL; /* some sources store only what they make of plain text */
     n->ids += good_ids;
     n->plain += good_plain;
     n->decoded += good_text;
@@ -150,6 +151,20 @@ static void one_case(const struct hke_tokenizer *t, struct hk_bytes text, const 
 
 enum { PREFIX = 1, NFC = 2 };
 
+/* BEFORE: the ids that the source puts before a text. */
+static void before_a_text(const struct hke_tokenizer *t, const char *name, json_t *before,
+                          unsigned how)
+{
+    if (before == NULL)
+        return;
+    json_t *none = json_array();
+    ok(encodes_to(t, (struct hk_bytes){0}, HKE_ADD_SPECIAL, (how & PREFIX) != 0 ? before : none),
+       "%s: ids before a text", name);
+    ok(json_array_size(before) == 0 || hke_bos(t) == json_integer_value(json_array_get(before, 0)),
+       "%s: bos", name);
+    json_decref(none);
+}
+
 /* PREFIX: the vocabulary's file itself asks for the ids that stand before a text. NFC: the source
  * normalises, which a GGUF cannot ask for; cases that come back otherwise are counted apart. */
 static void stored(const char *name, const char *vocabulary, unsigned how)
@@ -159,7 +174,7 @@ static void stored(const char *name, const char *vocabulary, unsigned how)
     json_t *texts = load_json("tokenizers/texts.json"), *want = load_json(path);
     struct hke_tokenizer *t = load(vocabulary);
     if (texts == NULL || want == NULL || t == NULL) {
-        tap_skip(name, "vocabulary or expected ids are not there (HK_SHARED)");
+        tap_skip(name, "vocabulary or expected ids are not there (HK_SHARED, HK_VOCABULARIES)");
     } else {
         struct tally n = {0};
         size_t i;
@@ -176,18 +191,13 @@ static void stored(const char *name, const char *vocabulary, unsigned how)
         ok(n.cases + n.nfc == json_array_size(texts), "%s: %zu cases", name, n.cases);
         if (n.nfc > 0)
             tap_skip(name, "cases that need NFC: the file does not ask for it");
-        ok(n.ids == n.cases, "%s: ids, special tokens parsed (%zu)", name, n.ids);
+        if (n.parsed > 0)
+            ok(n.ids == n.cases, "%s: ids, special tokens parsed (%zu)", name, n.parsed);
         ok(n.plain == n.cases, "%s: ids, special tokens as text (%zu)", name, n.plain);
-        ok(n.decoded == n.cases, "%s: decoded (%zu)", name, n.decoded);
+        if (n.parsed > 0)
+            ok(n.decoded == n.cases, "%s: decoded (%zu)", name, n.parsed);
         ok(n.back == n.cases, "%s: what is encoded comes back (%zu)", name, n.back);
-        json_t *before = json_object_get(want, "prefix_ids"), *none = json_array();
-        ok(encodes_to(t, (struct hk_bytes){0}, HKE_ADD_SPECIAL,
-                      (how & PREFIX) != 0 ? before : none),
-           "%s: ids before a text", name);
-        ok(json_array_size(before) == 0 ||
-               hke_bos(t) == json_integer_value(json_array_get(before, 0)),
-           "%s: bos", name);
-        json_decref(none);
+        before_a_text(t, name, json_object_get(want, "prefix_ids"), how);
     }
     hke_tokenizer_free(&t);
     json_decref(texts);
@@ -336,6 +346,9 @@ int main(int argc, char **argv)
     stored("mistral_v1", "tokenizers/mistral_v1/mistral_v1-vocab.gguf", 0);
     stored("llama3_1", "llama3_1-vocab.gguf", PREFIX);
     stored("qwen3", "qwen3-vocab.gguf", PREFIX | NFC);
+    stored("gpt4o", "gpt4o-vocab.gguf", PREFIX);
+    stored("gemma3", "gemma3-vocab.gguf", PREFIX);
+    stored("llama2", "llama2-vocab.gguf", PREFIX);
     trained("tiny-llama", "trained/tiny-llama/tiny-llama-f16.gguf", 0);
     trained("tiny-qwen3", "trained/tiny-qwen3/tiny-qwen3-f16.gguf", 1);
     long_text("tiny-llama", "trained/tiny-llama/tiny-llama-f16.gguf");
