@@ -1,0 +1,9 @@
+/* The tables that builds may contain, each defined by its level's file. */
+#ifndef HKK_LEVELS_H
+#define HKK_LEVELS_H
+
+#include "kernels/kernels.h"
+
+extern const struct hkk_table hkk_generic, hkk_avx2;
+
+#endif

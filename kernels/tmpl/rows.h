@@ -1,0 +1,107 @@
+/* Operations on rows of f32: norm, sums, activations, softmax, rope, halves. A row is taken sixteen
+ * numbers at a time, lane = index mod 16; a tail is padded with zeros, lane by lane. */
+
+/* acc[l] = fma(x, x, acc[l]) over the row, the tree of v_sum, s = 1 / sqrt(sum / n + epsilon) with
+ * IEEE's root and division; each result is (x * s) * w. */
+static void FN(rms_norm)(float *out, const float *x, const float *w, size_t n, float epsilon)
+{
+    vec acc = v_set(0);
+    size_t i = 0, rest = n % 16;
+    for (; i + 16 <= n; i += 16)
+        acc = v_fma(v_load(x + i), v_load(x + i), acc);
+    vec tail = v_load_some(x + i, rest);
+    if (rest > 0)
+        acc = v_fma(tail, tail, acc);
+    vec s = v_set(1.0f / sqrtf(v_sum(acc) / (float)n + epsilon));
+    for (i = 0; i + 16 <= n; i += 16)
+        v_store(out + i, v_mul(v_mul(v_load(x + i), s), v_load(w + i)));
+    v_store_some(out + i, v_mul(v_mul(tail, s), v_load_some(w + i, rest)), rest);
+}
+
+/* NAME: x[i] = EXPRESSION of the vectors a (of x) and b (of y). */
+#define ROW(name, expression)                                                                      \
+    static void FN(name)(float *x, const float *y, size_t n)                                       \
+    {                                                                                              \
+        size_t i = 0;                                                                              \
+        for (; i + 16 <= n; i += 16) {                                                             \
+            vec a = v_load(x + i), b = v_load(y + i);                                              \
+            v_store(x + i, (expression));                                                          \
+        }                                                                                          \
+        vec a = v_load_some(x + i, n % 16), b = v_load_some(y + i, n % 16);                        \
+        v_store_some(x + i, (expression), n % 16);                                                 \
+    }
+
+ROW(add, v_add(a, b))
+ROW(silu_mul, v_mul(v_silu(a), b))
+ROW(gelu_mul, v_mul(v_gelu(a), b))
+
+#undef ROW
+
+static void FN(scale)(float *x, float s, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store(x + i, v_mul(v_load(x + i), v_set(s)));
+    v_store_some(x + i, v_mul(v_load_some(x + i, n % 16), v_set(s)), n % 16);
+}
+
+/* Lane by lane top = x > top ? x : top from -infinity, then the tree of v_top: a NaN never counts.
+ * Then e^(x - top), added lane by lane, zeros in the tail, and the tree of v_sum. */
+static float FN(softmax)(float *x, size_t n)
+{
+    const vec least = v_set(-INFINITY);
+    vec top = least, sum = v_set(0);
+    size_t i = 0, rest = n % 16;
+    for (; i + 16 <= n; i += 16)
+        top = v_max(v_load(x + i), top);
+    vec tail = v_load_some(x + i, rest);
+    top = v_set(v_top(v_max(v_first(tail, least, rest), top)));
+    for (i = 0; i + 16 <= n; i += 16) {
+        vec e = v_exp(v_sub(v_load(x + i), top));
+        sum = v_add(sum, e);
+        v_store(x + i, e);
+    }
+    tail = v_exp(v_sub(tail, top));
+    v_store_some(x + i, tail, rest);
+    return v_sum(v_add(sum, v_first(tail, v_set(0), rest)));
+}
+
+/* a' = fma(a, cos, -(b * sin)), b' = fma(a, sin, b * cos). */
+static inline void FN(turn)(float *a, float *b, const float *turn)
+{
+    float x = *a, y = *b, s = y * turn[1], c = y * turn[0];
+    *a = fmaf(x, turn[0], -s);
+    *b = fmaf(x, turn[1], c);
+}
+
+static void FN(rope)(float *x, const float *turn, size_t pairs, bool neox)
+{
+    if (neox)
+        for (size_t i = 0; i < pairs; i++)
+            FN(turn)(x + i, x + pairs + i, turn + 2 * i);
+    else
+        for (size_t i = 0; i < pairs; i++)
+            FN(turn)(x + 2 * i, x + 2 * i + 1, turn + 2 * i);
+}
+
+static void FN(to_half)(uint16_t *out, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store_half(out + i, v_load(x + i));
+    uint16_t some[16];
+    v_store_half(some, v_load_some(x + i, n % 16));
+    memcpy(out + i, some, n % 16 * sizeof *out);
+}
+
+static void FN(store_key)(uint16_t *keys, size_t position, const float *key, size_t key_dim)
+{
+    uint16_t *at = keys + position / HKK_TILE * key_dim * HKK_TILE + position % HKK_TILE;
+    for (size_t d = 0; d < key_dim; d += 16) {
+        uint16_t some[16];
+        size_t n = key_dim - d < 16 ? key_dim - d : 16;
+        v_store_half(some, v_load_some(key + d, n));
+        for (size_t i = 0; i < n; i++)
+            at[(d + i) * HKK_TILE] = some[i];
+    }
+}
