@@ -123,27 +123,37 @@ int tool_worse(int a, int b)
     return a > b ? a : b;
 }
 
-void tool_progress(const char *label, uint64_t done, uint64_t all)
+static long long milliseconds(void)
 {
-    enum { WIDTH = 40, INTERVAL_MS = 100 };
-    static struct timespec shown;
-    if (!isatty(STDERR_FILENO))
-        return;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    long long ms = (now.tv_sec - shown.tv_sec) * 1000LL + (now.tv_nsec - shown.tv_nsec) / 1000000;
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* The first call only starts the clock: short work shows nothing. */
+void tool_progress(const char *label, uint64_t done, uint64_t all)
+{
+    enum { WIDTH = 40, INTERVAL = 100 };
+    static long long shown = -1;
+    if (!isatty(STDERR_FILENO))
+        return;
+    long long now = milliseconds();
     if (done >= all) {
         clear_bar();
+        shown = -1;
         return;
     }
-    if (bar_shown && ms < INTERVAL_MS)
+    if (shown >= 0 && now - shown < INTERVAL)
+        return;
+    bool first = shown < 0;
+    shown = now;
+    if (first)
         return;
     double part = (double)done / (double)all;
     int filled = (int)(part * WIDTH);
     fprintf(stderr, "\r%s [%.*s%*s] %3d%%", label, filled,
             "########################################", WIDTH - filled, "", (int)(part * 100));
     bar_shown = true;
-    shown = now;
 }
 
 /* ---- help ---- */

@@ -73,6 +73,9 @@ assert_files() {
 }
 assert_same() { cmp "$1" "$2" >&2 || fail "files differ: $1 $2"; }
 
+# The bytes of standard input or of files in hexadecimal.
+hex() { od -An -v -tx1 "$@" | tr -d ' \n'; }
+
 # json FILE EXPR: the Python expression EXPR of the JSON in FILE ("-" is stdin) as v; None, True
 # and False print as such, text plainly, anything else as JSON. Fails where FILE is no JSON (RFC
 # 8259: no NaN, no control characters, no duplicate keys, UTF-8).

@@ -18,7 +18,7 @@ shapes='{"tensors":[
 @test "raw: little-endian f32 on standard output or in a file" {
     mkhk x.hk
     hk-dequant x.hk a.weight >raw
-    [[ $(xxd -p raw | tr -d '\n') == 000000000000803f000000c000006040cdcccc3d6042a20dcaf2497100000080 ]]
+    [[ $(hex raw) == 000000000000803f000000c000006040cdcccc3d6042a20dcaf2497100000080 ]]
     t hk-dequant -o out x.hk a.weight
     assert_status 0
     assert_out ''
@@ -85,7 +85,7 @@ m (3, 2) [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 c (2, 2, 2) [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
 e (2, 0) []
 z (2, 2) [0.0, 0.0, 0.0, 0.0]" ]]
-    [[ $(head -c 8 m.npy | xxd -p) == 934e554d50590100 ]]
+    [[ $(head -c 8 m.npy | hex) == 934e554d50590100 ]]
     # The data begins at a multiple of 64.
     [[ $((($(stat -c %s m.npy) - 24) % 64)) -eq 0 ]]
     hk-dequant --npy --rows 1: x.hk m | py '
@@ -252,6 +252,19 @@ PY
     done
 }
 
+@test "long work shows a bar on a terminal, short work none" {
+    need script
+    mkhk x.hk '{"tensors":[{"name":"t","type":"f32","shape":[20000000],"data":{"zero":80000000}},
+        {"name":"s","type":"f32","shape":[1],"data":{"zero":4}}]}'
+    script -qec 'hk-dequant --text -o out x.hk t' /dev/null </dev/null >shown
+    grep -qE 'decoding \[#* *\] +[0-9]+%' shown
+    [[ $(tail -c 4 shown | hex) == 0d1b5b4b ]]
+    script -qec 'hk-dequant -f -o out x.hk s' /dev/null </dev/null >shown
+    [[ ! -s shown ]]
+    hk-dequant -f --text -o out x.hk t 2>shown
+    [[ ! -s shown ]]
+}
+
 @test "a reader that leaves is no error" {
     mkhk x.hk '{"tensors":[{"name":"t","type":"f32","shape":[1000000],"data":{"zero":4000000}}]}'
     for form in '' --npy --json --text; do
@@ -315,11 +328,11 @@ assert len(stored) > 20
 open("names", "w").write("".join("%s %s\n" % s for s in stored))
 PY
     mkhk x.hk @d.json
-    while read -r name expected; do
-        hk-dequant x.hk "$name" >got
-        py "
-a, b = np.fromfile('got', '<u4'), np.fromfile('$expected', '<u4')
-nan = lambda x: (x & 0x7fffffff) > 0x7f800000
-assert a.size == b.size and ((a == b) | (nan(a) & nan(b))).all(), '$name'"
-    done <names
+    hk-dequant --all got x.hk
+    py '
+for line in open("names"):
+    name, expected = line.rstrip("\n").split(" ", 1)
+    a, b = np.fromfile("got/%s.f32" % name, "<u4"), np.fromfile(expected, "<u4")
+    nan = lambda x: (x & 0x7fffffff) > 0x7f800000
+    assert a.size == b.size and ((a == b) | (nan(a) & nan(b))).all(), name'
 }
