@@ -15,7 +15,10 @@ round_trip() {
     dump "$1" >before.txt
     dump --strict rt.gguf >after.txt
     cmp before.txt after.txt >&2 || fail "$1 comes back changed"
-    [[ -z ${2:-} ]] || hk-verify "$2" rt.hk >/dev/null
+    [[ -n ${2:-} ]] || return 0
+    hk-verify "$2" rt.hk >/dev/null
+    hk-convert -f - piped.hk < <(cat "$1")
+    assert_same rt.hk piped.hk
 }
 
 @test "GGUF to .hk and back: the model of the tests" {
@@ -306,9 +309,35 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
     [[ $(json after.json 'len(v["appendix"])') == 2 ]]
 }
 
+@test "a sharded set becomes one file, without the keys of its parts" {
+    local i
+    for i in 0 1; do
+        mkhk s-0000$((i + 1))-of-00002.hk '{"header":{"split_index":'$i',"split_count":2,"flags":81},
+            "metadata":[["k","string","v"],["split_index","int64",'$i'],["split_count","int64",2],
+                ["total_tensors","string","2"]],
+            "tensors":[{"name":"t'$i'","type":"f32","shape":[2],"data":{"f32":[1,'$i']}}]}'
+    done
+    hk-convert s-00002-of-00002.hk whole.hk
+    t hk-inspect --header --metadata --tensors whole.hk
+    assert_json '[v["header"]["split_index"],v["header"]["split_count"],"is_sharded" in v["header"]["flags"]]' \
+        '[0,1,false]'
+    assert_json '[v["metadata"],[t["name"] for t in v["tensors"]]]' '[{"k":"v"},["t0","t1"]]'
+    hk-verify --strict whole.hk >/dev/null
+    hk-convert s-00001-of-00002.hk whole.gguf
+    dump --strict whole.gguf >dump.txt
+    [[ $(grep -c ^key dump.txt) -eq 1 && $(grep -c ^tensor dump.txt) -eq 2 ]] || fail "$(<dump.txt)"
+    rm s-00002-of-00002.hk
+    t hk-convert s-00001-of-00002.hk other.hk
+    assert_fails 1 00002
+}
+
 @test "progress is shown on a terminal only" {
     t hk-convert model.gguf x.hk
     assert_status 0
     assert_out ''
     assert_err ''
+    need script
+    t script -qec '(head -c 200000 model.gguf; sleep 0.3; tail -c +200001 model.gguf) | hk-convert -f - x.hk' log.txt
+    assert_status 0
+    assert_out_like 'converting \[.*\] +[0-9]+%'
 }
