@@ -336,3 +336,26 @@ for line in open("names"):
     nan = lambda x: (x & 0x7fffffff) > 0x7f800000
     assert a.size == b.size and ((a == b) | (nan(a) & nan(b))).all(), name'
 }
+
+@test "the types that only GGUF has decode from the GGUF bit for bit" {
+    need_shared
+    /usr/bin/python3 - "$SHARED/fixtures/quant" <<'PY'
+import json, struct, sys
+q = sys.argv[1]
+types = json.load(open(q + "/index.json"))["types"]
+names = ["q1_0", "q2_0"]
+infos, data, wanted = b"", b"", b""
+for name in names:
+    t = types[name]
+    n = t["n_blocks"] * t["block_elements"]
+    infos += struct.pack("<Q4sIQIQ", 4, name.encode(), 1, n, t["gguf_type"], len(data))
+    data += open(q + "/" + t["blocks"]["file"], "rb").read()
+    data += bytes(-len(data) % 32)
+    open(name + ".f32", "wb").write(open(q + "/" + t["f32"]["file"], "rb").read())
+head = struct.pack("<4sIQQ", b"GGUF", 3, len(names), 0) + infos
+open("x.gguf", "wb").write(head + bytes(-len(head) % 32) + data)
+PY
+    for name in q1_0 q2_0; do
+        hk-dequant x.gguf $name | cmp - $name.f32
+    done
+}
