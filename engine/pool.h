@@ -1,0 +1,45 @@
+/* pool.h: threads that all run the same function, with a barrier and ranges handed out as they are
+ * asked for.
+ *
+ * Which worker gets which range depends on time alone: a function whose results depend on it is
+ * wrong. A pool belongs to the thread that made it. Waiting threads spin briefly, then sleep: an
+ * idle pool uses no processor, and more workers than processors still make progress. */
+#ifndef HKE_POOL_H
+#define HKE_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libhkfmt/hkfmt.h"
+
+struct hke_pool;
+
+enum { HKE_MAX_THREADS = 256 };
+
+/* Make a pool of THREADS workers (1..HKE_MAX_THREADS), of which the caller is one: THREADS - 1
+ * threads start, with all signals blocked, and live until hke_pool_free(). HK_E_USE: THREADS is out
+ * of bounds; HK_E_NOMEM; HK_E_IO: a thread cannot be started. */
+HK_MUST enum hk_status hke_pool_new(unsigned threads, struct hke_pool **out, struct hk_error *err);
+/* *P becomes NULL. NULL is allowed. */
+void hke_pool_free(struct hke_pool **p);
+unsigned hke_pool_workers(const struct hke_pool *p);
+
+typedef void hke_pool_fn(void *arg, unsigned worker, unsigned workers);
+
+/* Call FN once in every worker, the caller being worker 0, and return when all have returned: what
+ * they wrote is then visible here. FN must not call it. */
+void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg);
+
+/* ---- inside such a function ---- */
+
+/* Wait until all workers are here: what any wrote before, all see after. Every worker has to call
+ * it equally often. No system call where the others come soon; never an allocation. */
+void hke_pool_barrier(struct hke_pool *p);
+
+/* The next at most GRAIN of 0..TOTAL that no worker has been given: [*BEGIN, *END). False where
+ * none are left. All workers pass the same TOTAL until one barrier (or the start or end of the run)
+ * and the next, which begins anew from 0. TOTAL is at most SIZE_MAX / 2, GRAIN at least 1 and at
+ * most SIZE_MAX / 2 / HKE_MAX_THREADS. */
+bool hke_pool_take(struct hke_pool *p, size_t total, size_t grain, size_t *begin, size_t *end);
+
+#endif
