@@ -1,0 +1,227 @@
+/* Attention over a segment, and merging: each level against generic, and generic against double. */
+#include "tests/kernels/checkkern.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUERIES = 21 };
+
+struct past {
+    struct hkk_segment segment;
+    struct hkk_query query[QUERIES];
+    size_t n;
+    struct buffer keys, values, q, sum, scratch;
+};
+
+/* Finite halves for N positions; NaN in the others when GARBAGE. */
+static void random_past(struct run *r, struct past *p, size_t used, bool garbage)
+{
+    uint16_t *k = (uint16_t *)(void *)p->keys.p, *v = (uint16_t *)(void *)p->values.p;
+    for (size_t i = 0; i < p->keys.bytes / 2; i++) {
+        size_t position = i / (HKK_TILE * p->segment.key_dim) * HKK_TILE + i % HKK_TILE;
+        bool real = position < used;
+        k[i] = (uint16_t)(real || !garbage ? random_bits(&r->random) & 0xbfff : 0x7e00);
+    }
+    for (size_t i = 0; i < p->values.bytes / 2; i++)
+        v[i] = (uint16_t)(i / p->segment.value_dim < used || !garbage
+                              ? random_bits(&r->random) & 0xbfff
+                              : 0x7e00);
+}
+
+static void past_new(struct run *r, struct past *p, unsigned round)
+{
+    size_t key_dim = 1 + random_below(&r->random, round % 2 == 0 ? 9 : 140);
+    size_t value_dim = 1 + random_below(&r->random, round % 2 == 0 ? 50 : 140);
+    size_t used = round % 3 == 0 ? HKK_SEGMENT : random_below(&r->random, HKK_SEGMENT + 1);
+    p->n = 1 + random_below(&r->random, round % 4 == 0 ? 1 : QUERIES);
+    p->keys = buffer_new(HKK_SEGMENT * key_dim * 2, r->place, 2 * random_below(&r->random, 30));
+    /* Values end where the past does: what lies behind may not be there. */
+    p->values = buffer_new(used * value_dim * 2, r->place, 2 * random_below(&r->random, 30));
+    p->q = buffer_new(p->n * key_dim * 4, r->place, 4 * random_below(&r->random, 15));
+    p->sum = buffer_new(p->n * value_dim * 4, r->place, 4 * random_below(&r->random, 15));
+    p->scratch = buffer_new(hkk_attend_scratch_bytes(key_dim, value_dim), AT_END, 0);
+    p->segment =
+        (struct hkk_segment){(uint16_t *)(void *)p->keys.p, (uint16_t *)(void *)p->values.p,
+                             key_dim, value_dim, random_float(&r->random)};
+    random_past(r, p, used, true);
+    random_floats(&r->random, (float *)(void *)p->q.p, p->n * key_dim, round % 5 == 4 ? 5 : 0);
+    for (size_t i = 0; i < p->n; i++)
+        p->query[i] = (struct hkk_query){
+            .q = (float *)(void *)p->q.p + i * key_dim,
+            .visible = random_below(&r->random, 3) == 0 ? random_below(&r->random, used + 1) : used,
+            .out.sum = (float *)(void *)p->sum.p + i * value_dim};
+}
+
+static void past_free(struct past *p)
+{
+    struct buffer *all[] = {&p->keys, &p->values, &p->q, &p->sum, &p->scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        buffer_free(all[i]);
+}
+
+/* most, weight and sums of all queries, one after the other. */
+static void gather(const struct past *p, float *out)
+{
+    size_t dim = p->segment.value_dim;
+    for (size_t i = 0; i < p->n; i++) {
+        float *at = out + i * (dim + 2);
+        at[0] = p->query[i].out.most;
+        at[1] = p->query[i].out.weight;
+        memcpy(at + 2, p->query[i].out.sum, dim * sizeof *at);
+    }
+}
+
+bool check_attend(struct run *r, unsigned type, unsigned round)
+{
+    (void)type;
+    struct past p;
+    past_new(r, &p, round);
+    size_t count = p.n * (p.segment.value_dim + 2);
+    float *expected = malloc(2 * count * sizeof *expected);
+    if (expected == NULL)
+        return differs(r, "no memory");
+    r->reference->attend(&p.segment, p.query, p.n, p.scratch.p);
+    gather(&p, expected);
+    memset(p.sum.p, 0xff, p.sum.bytes);
+    r->level->attend(&p.segment, p.query, p.n, p.scratch.p);
+    gather(&p, expected + count);
+    char note[80];
+    snprintf(note, sizeof note, "%zu queries of %zu, values of %zu", p.n, p.segment.key_dim,
+             p.segment.value_dim);
+    bool good = same_floats(r, expected + count, expected, count, note);
+    if (!buffer_intact(&p.sum) || !buffer_intact(&p.scratch))
+        good = differs(r, "%s: wrote outside its memory", note);
+    free(expected);
+    past_free(&p);
+    return good;
+}
+
+static double half_value(unsigned h)
+{
+    int exponent = (int)(h >> 10 & 31), mantissa = (int)(h & 1023);
+    double v = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
+    return h & 0x8000 ? -v : v;
+}
+
+static double score(const struct hkk_segment *s, const struct hkk_query *q, size_t position)
+{
+    const uint16_t *tile = s->keys + position / HKK_TILE * s->key_dim * HKK_TILE;
+    double sum = 0;
+    for (size_t d = 0; d < s->key_dim; d++)
+        sum += (double)q->q[d] * half_value(tile[d * HKK_TILE + position % HKK_TILE]);
+    return sum * (double)s->scale;
+}
+
+/* Attention of Q in double, of its dimension 0. */
+static double attended(const struct hkk_segment *s, const struct hkk_query *q)
+{
+    double top = -INFINITY, weight = 0, sum = 0;
+    for (size_t i = 0; i < q->visible; i++)
+        top = fmax(top, score(s, q, i));
+    for (size_t i = 0; i < q->visible; i++) {
+        double e = exp(score(s, q, i) - top);
+        weight += e;
+        sum += e * half_value(s->values[i * s->value_dim]);
+    }
+    return sum / weight;
+}
+
+bool define_attend(struct run *r, unsigned type)
+{
+    (void)type;
+    bool good = true;
+    for (unsigned round = 0; good && round < 8; round++) {
+        struct past p;
+        past_new(r, &p, 1);
+        for (size_t i = 0; i < p.n; i++)
+            p.query[i].visible = p.query[i].visible > 0 ? p.query[i].visible : p.values.bytes > 0;
+        for (size_t i = 0; i < p.segment.key_dim * p.n; i++)
+            ((float *)(void *)p.q.p)[i] *= 0.25f;
+        r->reference->attend(&p.segment, p.query, p.n, p.scratch.p);
+        for (size_t i = 0; good && i < p.n; i++) {
+            struct hkk_query *q = p.query + i;
+            r->reference->finish(&q->out, p.segment.value_dim);
+            double expected = q->visible > 0 ? attended(&p.segment, q) : 0;
+            if (q->visible > 0 && fabs((double)q->out.sum[0] - expected) > 1e-4)
+                good = differs(r, "%zu positions: %g, in double %g", q->visible,
+                               (double)q->out.sum[0], expected);
+        }
+        past_free(&p);
+    }
+    return good;
+}
+
+bool check_store_key(struct run *r, unsigned type, unsigned round)
+{
+    (void)type;
+    size_t key_dim = 1 + round % 70, position = random_below(&r->random, HKK_SEGMENT);
+    float key[70];
+    random_floats(&r->random, key, key_dim, round % FLOAT_KINDS == 5 ? 0 : round % FLOAT_KINDS);
+    struct buffer a = buffer_new(HKK_SEGMENT * key_dim * 2, r->place, 2 * (round % 8));
+    struct buffer b = buffer_new(HKK_SEGMENT * key_dim * 2, r->place, 0);
+    r->level->store_key((uint16_t *)(void *)a.p, position, key, key_dim);
+    uint16_t half[70], *keys = (uint16_t *)(void *)b.p;
+    r->reference->to_half(half, key, key_dim);
+    for (size_t d = 0; d < key_dim; d++)
+        keys[position / 16 * key_dim * 16 + d * 16 + position % 16] = half[d];
+    bool good = same_bytes(r, a.p, b.p, a.bytes, "keys");
+    if (!buffer_intact(&a))
+        good = differs(r, "wrote outside its memory");
+    buffer_free(&a);
+    buffer_free(&b);
+    return good;
+}
+
+/* A and NEXT with random sums of N; the sums of A end at a guard. */
+static void random_pair(struct run *r, struct hkk_attention *a, struct hkk_attention *next,
+                        size_t n, unsigned kind)
+{
+    random_floats(&r->random, a->sum, n, kind);
+    random_floats(&r->random, next->sum, n, kind);
+    float two[4];
+    random_floats(&r->random, two, 4, kind == 5 ? 5 : 0);
+    a->most = two[0] * 20;
+    next->most = random_below(&r->random, 5) == 0 ? -INFINITY : two[1] * 20;
+    a->weight = fabsf(two[2]);
+    next->weight = fabsf(two[3]);
+}
+
+static bool check_pair(struct run *r, unsigned round, bool merge)
+{
+    size_t n = round % 140;
+    struct buffer sum = buffer_new(n * 4, r->place, 4 * (round % 8));
+    float first[140], other[140];
+    struct hkk_attention a = {.sum = first}, next = {.sum = other};
+    random_pair(r, &a, &next, n, (unsigned)random_below(&r->random, FLOAT_KINDS));
+    struct hkk_attention b = a;
+    b.sum = (float *)(void *)sum.p;
+    memcpy(sum.p, first, n * sizeof *first);
+    if (merge) {
+        r->reference->merge(&a, &next, n);
+        r->level->merge(&b, &next, n);
+    } else {
+        r->reference->finish(&a, n);
+        r->level->finish(&b, n);
+    }
+    bool good = same_floats(r, b.sum, a.sum, n, "sums") &&
+                same_floats(r, &b.weight, &a.weight, 1, "weight") &&
+                same_floats(r, &b.most, &a.most, 1, "most");
+    if (!buffer_intact(&sum))
+        good = differs(r, "wrote outside its memory");
+    buffer_free(&sum);
+    return good;
+}
+
+bool check_merge(struct run *r, unsigned type, unsigned round)
+{
+    (void)type;
+    return check_pair(r, round, true);
+}
+
+bool check_finish(struct run *r, unsigned type, unsigned round)
+{
+    (void)type;
+    return check_pair(r, round, false);
+}
