@@ -39,7 +39,9 @@ bool hk_utf8_valid(struct hk_bytes b)
 
 static bool json_valid(struct hk_bytes text)
 {
-    json_t *v = json_loadb((const char *)text.p, text.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    /* Integers past 2^63-1 are valid JSON, and what a u64 of a GGUF becomes. */
+    size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
+    json_t *v = json_loadb((const char *)text.p, text.n, flags, NULL);
     json_decref(v);
     return v != NULL;
 }

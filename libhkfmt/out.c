@@ -187,13 +187,14 @@ static enum hk_status flush(struct hk_out *o, struct hk_error *err)
 
 enum hk_status hk_out_write(struct hk_out *o, const void *p, size_t n, struct hk_error *err)
 {
-    if (n > BUFFER_SIZE - o->used) {
+    bool direct = n > BUFFER_SIZE / 2;
+    if (direct || n > BUFFER_SIZE - o->used) {
         enum hk_status status = flush(o, err);
         if (status != HK_OK)
             return status;
     }
     o->offset += n;
-    if (n > BUFFER_SIZE / 2)
+    if (direct)
         return write_all(o, p, n, err);
     if (n > 0)
         memcpy(o->buffer + o->used, p, n);

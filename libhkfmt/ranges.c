@@ -118,7 +118,8 @@ enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
             last = span;
         }
     }
-    if (h->tensor_count == 0 && h->tensor_data_offset > end && h->tensor_data_offset <= s->size)
+    /* The head is padded even where no payload follows. */
+    if (h->tensor_data_offset > end && h->tensor_data_offset <= s->size)
         end = h->tensor_data_offset;
     if (appendix == 0)
         check_tail(s, end);

@@ -144,6 +144,34 @@ static void test_copy(void)
     free(image.p);
 }
 
+/* Writes of every size around the buffer's keep their order. */
+static void test_order(void)
+{
+    static const size_t sizes[] = {3, 600000,  5,      524288, 524289, 1048576,
+                                   1, 2000000, 400000, 700000, 9};
+    struct hk_error err = {0};
+    struct hk_out *o;
+    size_t total = 0, at = 0;
+    bool good = true;
+    char *block = malloc(2000000);
+    int fd = memfd_create("order", 0);
+    must(hk_out_fd(&o, fd, &err), &err, "out");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        memset(block, (int)i, sizes[i]);
+        must(hk_out_write(o, block, sizes[i], &err), &err, "write");
+        total += sizes[i];
+    }
+    must(hk_out_commit(&o, &err), &err, "commit");
+    struct image back = read_back(fd);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t j = 0; j < sizes[i]; j++, at++)
+            good = good && at < back.n && back.p[at] == i;
+    ok(back.n == total && good, "writes of every size keep their order");
+    close(fd);
+    free(back.p);
+    free(block);
+}
+
 int main(void)
 {
     char directory[] = "/tmp/hk-test-out-XXXXXX";
@@ -156,6 +184,7 @@ int main(void)
     test_killed();
     test_full();
     test_copy();
+    test_order();
     static const char *const names[] = {"new", "link", "dangling", "raced", "copy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(names[i]);
