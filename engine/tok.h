@@ -91,9 +91,10 @@ struct hke_tokenizer {
     struct tok_table words;
     bool ignore_merges;
     /* SPM only */
-    uint32_t *rank;    /* of a token by falling score; equal scores have equal ranks */
-    bool space_prefix; /* a text begins with a blank of its own */
-    bool by_word;      /* no piece has a blank behind another character: words are independent */
+    uint32_t *rank;       /* of a token by falling score; equal scores have equal ranks */
+    uint32_t letter[128]; /* token of an ASCII character, or TOK_NONE */
+    bool space_prefix;    /* a text begins with a blank of its own */
+    bool joins[256];      /* by last byte of a character: some piece has a blank behind it */
     bool has_unused;
     /* BPE only */
     struct tok_merges merges;
@@ -142,6 +143,10 @@ struct tok_bigram {
     uint32_t n, id;
 };
 struct tok_cached;
+struct tok_pair {             /* SPM: what two tokens merge to, found before */
+    uint32_t left, right, id; /* left: the token plus 1, 0 for an empty entry */
+};
+enum { TOK_PAIRS = 1 << 15 };
 
 struct tok_run {
     const struct hke_tokenizer *t;
@@ -151,8 +156,9 @@ struct tok_run {
     size_t symbols;
     struct tok_bigram *heap;
     size_t heap_n, heap_capacity;
-    uint32_t *unused_split; /* SPM: how long the left half of an unused piece was */
-    struct tok_cached *cache;
+    uint32_t *unused_split;   /* SPM: how long the left half of an unused piece was */
+    struct tok_cached *cache; /* these two are NULL for short texts */
+    struct tok_pair *pair;
     uint8_t
         *escaped; /* the text with its blanks replaced (SPM), a word in the byte alphabet (BPE) */
     size_t escaped_capacity;

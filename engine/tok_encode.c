@@ -132,8 +132,12 @@ static enum hk_status whole_text(struct tok_run *r, struct hk_bytes text, bool s
 
 static bool prepare(struct tok_run *r, struct hk_bytes text)
 {
-    if (text.n >= CACHE_WORTH && (r->cache = calloc(CACHE_SIZE, sizeof *r->cache)) == NULL)
-        return false;
+    if (text.n >= CACHE_WORTH) {
+        r->cache = calloc(CACHE_SIZE, sizeof *r->cache);
+        r->pair = r->t->kind == TOK_SPM ? calloc(TOK_PAIRS, sizeof *r->pair) : NULL;
+        if (r->cache == NULL || (r->pair == NULL && r->t->kind == TOK_SPM))
+            return false;
+    }
     if (r->t->has_unused)
         r->unused_split = calloc(r->t->piece.n, sizeof *r->unused_split);
     return !r->t->has_unused || r->unused_split != NULL;
@@ -145,6 +149,7 @@ static void release(struct tok_run *r)
     free(r->heap);
     free(r->unused_split);
     free(r->cache);
+    free(r->pair);
     free(r->escaped);
     pcre2_match_data_free(r->match);
     pcre2_match_context_free(r->context);

@@ -32,6 +32,23 @@ static struct tok_bigram heap_pop(struct tok_run *r)
     return top;
 }
 
+/* SPM: the token of two neighbours' text. Strings are looked up once for each pair of tokens. */
+static uint32_t joined_piece(struct tok_run *r, const uint8_t *word, const struct tok_symbol *a,
+                             const struct tok_symbol *b)
+{
+    const struct hke_tokenizer *t = r->t;
+    uint32_t n = a->n + b->n;
+    if (r->pair == NULL || a->id == TOK_NONE || b->id == TOK_NONE)
+        return hke_tok_table_find(&t->words, &t->piece, word + a->start, n);
+    uint32_t h = (a->id * 0x9e3779b1u ^ b->id) * 0x85ebca6bu;
+    struct tok_pair *p = &r->pair[(h >> 16 ^ h) % TOK_PAIRS];
+    if (p->left != a->id + 1 || p->right != b->id) {
+        uint32_t id = hke_tok_table_find(&t->words, &t->piece, word + a->start, n);
+        *p = (struct tok_pair){a->id + 1, b->id, id};
+    }
+    return p->id;
+}
+
 /* Queue the pair of LEFT and the symbol after it, if the vocabulary has it. */
 static bool consider(struct tok_run *r, const uint8_t *word, uint32_t left)
 {
@@ -48,7 +65,7 @@ static bool consider(struct tok_run *r, const uint8_t *word, uint32_t left)
         rank = m->rank;
         id = m->id;
     } else {
-        id = hke_tok_table_find(&t->words, &t->piece, word + a->start, n);
+        id = joined_piece(r, word, a, b);
         if (id == TOK_NONE)
             return true;
         rank = t->rank[id];
@@ -58,22 +75,32 @@ static bool consider(struct tok_run *r, const uint8_t *word, uint32_t left)
     return heap_push(r, (struct tok_bigram){(uint64_t)rank << 32 | left, n, id});
 }
 
-/* One symbol per byte (BPE) or per character (SPM; an invalid byte is one). */
+/* The symbol at P: a byte (BPE) or a character (SPM; an invalid byte is one). */
+static struct tok_symbol first_symbol(const struct hke_tokenizer *t, const uint8_t *p,
+                                      const uint8_t *end)
+{
+    if (t->kind == TOK_BPE)
+        return (struct tok_symbol){.n = 1, .id = t->byte[*p]};
+    if (*p < 0x80)
+        return (struct tok_symbol){.n = 1, .id = t->letter[*p]};
+    unsigned n = hke_tok_utf8_char(p, end);
+    n = n == 0 ? 1 : n;
+    return (struct tok_symbol){.n = n, .id = hke_tok_table_find(&t->words, &t->piece, p, n)};
+}
+
 static bool make_symbols(struct tok_run *r, const uint8_t *p, size_t n)
 {
     if (!hke_tok_grow(&r->symbol, &r->symbols, n, sizeof *r->symbol))
         return false;
-    bool bpe = r->t->kind == TOK_BPE;
     uint32_t count = 0;
-    for (size_t i = 0; i < n; count++) {
-        unsigned len = bpe ? 1 : hke_tok_utf8_char(p + i, p + n);
-        len = len == 0 ? 1 : len;
-        uint32_t id =
-            bpe ? r->t->byte[p[i]] : hke_tok_table_find(&r->t->words, &r->t->piece, p + i, len);
-        r->symbol[count] = (struct tok_symbol){(uint32_t)i, len, count - 1, count + 1, id};
-        i += len;
+    for (uint32_t i = 0; i < n; count++) {
+        struct tok_symbol s = first_symbol(r->t, p + i, p + n);
+        s.start = i;
+        s.prev = count - 1; /* of the first: TOK_NONE */
+        s.next = count + 1;
+        r->symbol[count] = s;
+        i += s.n;
     }
-    r->symbol[0].prev = TOK_NONE;
     r->symbol[count - 1].next = TOK_NONE;
     for (uint32_t i = 0; i + 1 < count; i++) {
         if (!consider(r, p, i))

@@ -66,15 +66,14 @@ static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file 
     return s;
 }
 
-/* Whether a blank follows another character in PIECE. */
-static bool has_inner_blank(struct hk_bytes piece)
+/* Mark in JOINS the characters of PIECE, other than a blank, that a blank follows. */
+static void mark_joins(bool joins[256], struct hk_bytes piece)
 {
     const uint8_t *end = piece.p + piece.n;
     for (size_t i = 1; i + 3 <= piece.n; i++) {
         if (is_blank(piece.p + i, end) && !(i >= 3 && is_blank(piece.p + i - 3, end)))
-            return true;
+            joins[piece.p[i - 1]] = true;
     }
-    return false;
 }
 
 static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
@@ -82,16 +81,19 @@ static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
     bool *keep = calloc(t->piece.n, sizeof *keep);
     if (keep == NULL)
         return hk_fail_nomem(err);
-    t->by_word = true;
     for (uint32_t i = 0; i < t->piece.n; i++) {
         unsigned type = t->type[i];
         keep[i] = type == HKE_TOKEN_NORMAL || type == HKE_TOKEN_USER || type == HKE_TOKEN_UNUSED;
         t->has_unused |= type == HKE_TOKEN_UNUSED;
-        if (keep[i] && has_inner_blank(tok_string(&t->piece, i)))
-            t->by_word = false;
+        if (keep[i])
+            mark_joins(t->joins, tok_string(&t->piece, i));
     }
     enum hk_status s = hke_tok_table_build(&t->words, &t->piece, keep, err);
     free(keep);
+    for (unsigned c = 0; c < 128 && s == HK_OK; c++) {
+        uint8_t letter = (uint8_t)c;
+        t->letter[c] = hke_tok_table_find(&t->words, &t->piece, &letter, 1);
+    }
     return s;
 }
 
@@ -135,8 +137,9 @@ static bool escape(struct tok_run *r, struct hk_bytes text, bool prefix, size_t 
     return true;
 }
 
-/* Length of the word at P: up to a blank that follows another character. */
-static size_t word_length(const uint8_t *p, const uint8_t *end)
+/* Length of the word at P: up to a blank that no piece has behind the character before it, so that
+ * nothing merges across. */
+static size_t word_length(const bool joins[256], const uint8_t *p, const uint8_t *end)
 {
     const uint8_t *q = p;
     while (is_blank(q, end))
@@ -144,8 +147,9 @@ static size_t word_length(const uint8_t *p, const uint8_t *end)
     while (q < end) {
         q = memchr(q, blank[0], (size_t)(end - q));
         if (q == NULL)
-            return (size_t)(end - p);
-        if (is_blank(q, end))
+            break;
+        bool inner = q >= p + 3 && is_blank(q - 3, end);
+        if (is_blank(q, end) && !inner && q > p && !joins[q[-1]])
             return (size_t)(q - p);
         q++;
     }
@@ -160,7 +164,7 @@ enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool pr
     enum hk_status s = HK_OK;
     for (size_t i = 0; i < n && s == HK_OK;) {
         const uint8_t *p = r->escaped + i;
-        size_t len = r->t->by_word ? word_length(p, r->escaped + n) : n - i;
+        size_t len = word_length(r->t->joins, p, r->escaped + n);
         s = hke_tok_word(r, p, len);
         i += len;
     }

@@ -4,7 +4,7 @@
 
 #include "tests/unit/vocabulary.h"
 
-enum { PIECES = 40, PIECE = 40, WORD = 200 };
+enum { PIECES = 40, PIECE = 40, WORD = 2100 };
 
 struct random {
     uint32_t state, n, merges;
@@ -126,10 +126,11 @@ static struct hke_tokenizer *random_tokenizer(const struct random *r, bool is_sp
     return made(w);
 }
 
-static bool one_word(struct random *r, const struct hke_tokenizer *t, bool is_spm)
+/* A word of N letters. */
+static bool one_word(struct random *r, const struct hke_tokenizer *t, bool is_spm, size_t n)
 {
     char text[WORD + 1], spelled[3 * WORD + 1];
-    size_t n = 1 + dice(r, WORD), at = 0, end[WORD];
+    size_t at = 0, end[WORD];
     int id[WORD];
     for (size_t i = 0; i < n; i++) {
         uint32_t c = dice(r, is_spm ? 4 : 3);
@@ -157,8 +158,11 @@ static void definition(bool is_spm)
         random_pieces(&r, is_spm);
         struct hke_tokenizer *t = random_tokenizer(&r, is_spm);
         for (unsigned i = 0; t != NULL && i < 30; i++)
-            good += one_word(&r, t, is_spm);
+            good += one_word(&r, t, is_spm, 1 + dice(&r, 200));
         words += 30;
+        /* Long texts remember what they have merged. */
+        for (unsigned i = 0; t != NULL && v < 3 && i < 1; i++, words++)
+            good += one_word(&r, t, is_spm, WORD);
         hke_tokenizer_free(&t);
     }
     ok(good == words, "%s: %zu words over random vocabularies merge as defined (%zu)",
