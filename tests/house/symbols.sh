@@ -64,7 +64,7 @@ same 'libhkfmt.so needs only its three libraries' 'libc.so.6 libcrypto.so.3 libj
     "$(readelf -d "$B/libhkfmt.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | paste -sd' ')"
 
 # Programs that need the engine; every other one is an inspection tool.
-engine='hk-run hk-perplexity'
+engine=$(sed -n 's/^ENGINE_PROGS := //p' GNUmakefile)
 for source in tools/hk.c tools/hk-*.c; do
     [ -f "$source" ] || continue
     program=$(basename "$source" .c)
