@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/cores.h"
+
 enum {
     LINE = 128,           /* processors fetch lines of 64 bytes in pairs */
     ROUND = 64,           /* looks at the word between two at the clock */
@@ -35,7 +37,7 @@ struct hke_pool {
     void *arg;
     unsigned workers;
     unsigned started; /* threads, which is workers - 1 except where starting them failed */
-    bool crowded;     /* more workers than processors */
+    bool crowded;     /* more workers than can run at the same time */
 
     alignas(LINE) atomic_uint arrived; /* at the barrier that is open */
     alignas(LINE) atomic_uint epoch;   /* barriers passed; the word that is waited for */
@@ -216,13 +218,6 @@ static void stop(struct hke_pool *p)
         pthread_join(p->worker[i].thread, NULL);
 }
 
-/* Processors that this process may use; 0 where the system does not say. */
-static unsigned processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 0;
-}
-
 enum hk_status hke_pool_new(unsigned threads, struct hke_pool **out, struct hk_error *err)
 {
     if (threads < 1 || threads > HKE_MAX_THREADS)
@@ -232,7 +227,7 @@ enum hk_status hke_pool_new(unsigned threads, struct hke_pool **out, struct hk_e
     struct hke_pool *p = aligned_alloc(LINE, (size + LINE - 1) / LINE * LINE);
     if (p == NULL)
         return hk_fail_nomem(err);
-    *p = (struct hke_pool){.workers = threads, .crowded = threads > processors()};
+    *p = (struct hke_pool){.workers = threads, .crowded = threads > hke_cores_usable()};
     int failed = start(p);
     if (failed != 0) {
         unsigned number = p->started + 1;
