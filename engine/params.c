@@ -6,8 +6,8 @@
 
 #include "engine/model.h"
 
-/* No dimension of a model comes near it, and products of two fit 48 bits. */
-enum { MOST = 1 << 24 };
+/* No dimension of a model comes near it, and products of three fit 64 bits. */
+enum { MOST = 1 << 20 };
 
 struct source {
     const struct hk_file *f;

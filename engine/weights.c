@@ -27,6 +27,7 @@ struct binding {
     struct hke_model *m;
     const struct hk_tensor **bound; /* tensors that have a place: COUNT of them */
     size_t count;
+    uint64_t budget; /* elements that matrices may still have */
     struct hk_error *err;
     enum hk_status status; /* of the first failure: after it nothing is bound */
 };
@@ -66,13 +67,31 @@ static const struct hk_tensor *take(struct binding *b, const char *name, size_t 
     return t;
 }
 
+/* References to nothing and sparse blocks give a small file matrices of any size, and with them
+ * buffers and work without bound. No format stores as little as this a weight. */
+enum { WEIGHTS_A_BYTE = 64, WEIGHTS_FREE = 1 << 20 };
+
+static bool within_budget(struct binding *b, const struct hk_tensor *t, size_t rows, size_t cols)
+{
+    uint64_t elems = (uint64_t)rows * cols; /* dimensions are below 2^31, 2^40 and 2^20 */
+    if (elems > b->budget) {
+        b->status = hk_fail(b->err, HK_E_RANGE, t->entry_offset,
+                            "tensor '%.*s' is %zu x %zu: more weights than a file of %" PRIu64
+                            " bytes can mean",
+                            HK_STR(t->name), rows, cols, hk_file_size(b->m->file));
+        return false;
+    }
+    b->budget -= elems;
+    return true;
+}
+
 static void matrix(struct binding *b, const char *name, size_t rows, size_t cols,
                    struct hke_matrix *out)
 {
     if (b->status != HK_OK)
         return;
     const struct hk_tensor *t = take(b, name, rows, cols);
-    if (t == NULL)
+    if (t == NULL || !within_budget(b, t, rows, cols))
         return;
     b->status = hk_decoder_new(&out->decoder, b->m->file, t, b->err);
     out->rows = rows;
@@ -105,13 +124,18 @@ static void count_vocab(struct binding *b)
     if (b->status != HK_OK)
         return;
     const struct hk_tensor *t = hk_tensor_find(b->m->file, "token_embd.weight");
-    if (t != NULL && t->ndim == 2 && t->shape[0] > 0 && t->shape[0] <= INT32_MAX)
-        p->vocab = (uint32_t)t->shape[0];
-    else if (t != NULL)
-        b->status = wrong_shape(b, t, 1, p->width);
+    if (t == NULL)
+        return; /* matrix() says so */
+    if (t->ndim != 2 || t->shape[0] == 0 || t->shape[0] > INT32_MAX) {
+        b->status = hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
+                            "tensor '%.*s' has %u dimensions and %" PRIu64 " rows", HK_STR(t->name),
+                            t->ndim, t->shape[0]);
+        return;
+    }
+    p->vocab = (uint32_t)t->shape[0];
     p->tokens = p->vocab;
     const struct hk_kv *kv = hk_kv_find(b->m->file, "tokenizer.ggml.tokens");
-    if (kv == NULL || t == NULL || b->status != HK_OK)
+    if (kv == NULL)
         return;
     struct hk_array tokens;
     b->status = hk_kv_array(kv, HK_ARRAY_STRING, &tokens, b->err);
@@ -218,6 +242,7 @@ enum hk_status hke_bind_weights(struct hke_model *m, struct hk_error *err)
 {
     const struct hke_params *p = &m->params;
     struct binding b = {.m = m, .err = err};
+    b.budget = hk_file_size(m->file) * WEIGHTS_A_BYTE + WEIGHTS_FREE;
     b.bound = calloc(hk_tensor_count(m->file) + 1, sizeof(struct hk_tensor *));
     m->layers = calloc(p->layers, sizeof *m->layers);
     if (b.bound == NULL || m->layers == NULL)

@@ -25,6 +25,7 @@ enum mini_how {
     MINI_OPAQUE, /* the tensor has a type without a layout */
     MINI_NAN,    /* its first element is NaN */
     MINI_ZERO,   /* null_ref: all of it reads as zero */
+    MINI_VAST,   /* null_ref of this many rows */
     MINI_SHARED, /* shared_ref to the embedding */
     MINI_MATRIX, /* the vector has two dimensions */
 };
@@ -144,7 +145,7 @@ static inline void mini_tensor(struct mini *m, const char *name, uint64_t rows, 
 {
     if (mini_changed(m, name, MINI_DROP))
         return;
-    if (mini_changed(m, name, MINI_ROWS))
+    if (mini_changed(m, name, MINI_ROWS) || mini_changed(m, name, MINI_VAST))
         rows = (uint64_t)m->change->number;
     if (mini_changed(m, name, MINI_COLS))
         cols = (uint64_t)m->change->number;
@@ -156,7 +157,7 @@ static inline void mini_tensor(struct mini *m, const char *name, uint64_t rows, 
     size_t floats = (size_t)((rows > 0 ? rows : 1) * cols);
     if (mini_changed(m, name, MINI_OPAQUE))
         t.type = HK_TYPE_DQ6;
-    if (mini_changed(m, name, MINI_ZERO))
+    if (mini_changed(m, name, MINI_ZERO) || mini_changed(m, name, MINI_VAST))
         t.type = HK_TYPE_NULL_REF;
     if (mini_changed(m, name, MINI_SHARED))
         t.type = HK_TYPE_SHARED_REF;
@@ -217,14 +218,13 @@ static inline void mini_payloads(struct mini *m)
         }
 }
 
-/* A model of ARCH with CHANGE. The embedding's first row is that of token 0; an output matrix is
- * there only as the change makes it. */
-static inline struct hk_file *mini_model(const char *arch, struct mini_change change)
+/* A memory file of a model of ARCH with CHANGE. The embedding's first row is that of token 0; an
+ * output matrix is there only as the change makes it. */
+static inline int mini_file(const char *arch, struct mini_change change)
 {
     struct mini m = {.arch = arch, .change = &change};
     struct hk_error err;
     struct hk_out *out;
-    struct hk_file *f;
     int fd = memfd_create("mini", MFD_CLOEXEC);
     mini_must(hk_writer_new(&m.w, &(struct hk_writer_options){0}, &err), &err);
     mini_keys(&m);
@@ -242,6 +242,14 @@ static inline struct hk_file *mini_model(const char *arch, struct mini_change ch
     mini_must(hk_writer_finish(m.w, &err), &err);
     mini_must(hk_out_commit(&out, &err), &err);
     hk_writer_free(&m.w);
+    return fd;
+}
+
+static inline struct hk_file *mini_model(const char *arch, struct mini_change change)
+{
+    struct hk_error err;
+    struct hk_file *f;
+    int fd = mini_file(arch, change);
     mini_must(hk_open_fd(&f, fd, &err), &err);
     close(fd);
     return f;

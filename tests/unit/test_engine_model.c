@@ -39,7 +39,7 @@ static const struct refusal refusals[] = {
     {"llama", {MINI_NUMBER, "llama.block_count", 3, NULL}, HK_E_MISSING, "no tensor 'blk.2.attn_q.weight'"},
     {"llama", {MINI_NUMBER, "llama.block_count", 1, NULL}, HK_E_UNSUPPORTED, "tensor 'blk.1."},
     {"llama", {MINI_NUMBER, "llama.attention.head_count_kv", 3, NULL}, HK_E_FORMAT, "2 heads cannot share 3"},
-    {"llama", {MINI_NUMBER, "llama.attention.key_length", 16777217, NULL}, HK_E_RANGE, "llama.attention.key_length"},
+    {"llama", {MINI_NUMBER, "llama.attention.key_length", 1048577, NULL}, HK_E_RANGE, "llama.attention.key_length"},
     {"llama", {MINI_NUMBER, "llama.rope.dimension_count", 3, NULL}, HK_E_FORMAT, "llama.rope.dimension_count is 3"},
     {"llama", {MINI_NUMBER, "llama.rope.dimension_count", 8, NULL}, HK_E_FORMAT, "above the head's 6"},
     {"llama", {MINI_REAL, "llama.rope.freq_base", 0, NULL}, HK_E_RANGE, "llama.rope.freq_base is 0"},
@@ -56,6 +56,8 @@ static const struct refusal refusals[] = {
     {"llama", {MINI_COLS, "output_norm.weight", 7, NULL}, HK_E_FORMAT, "'output_norm.weight' is 7, but the model has it 8"},
     {"llama", {MINI_MATRIX, "output_norm.weight", 0, NULL}, HK_E_FORMAT, "'output_norm.weight' is 1 x 8"},
     {"llama", {MINI_ROWS, "output.weight", 17, NULL}, HK_E_FORMAT, "'output.weight' is 17 x 8"},
+    {"llama", {MINI_VAST, "token_embd.weight", 100000000, NULL}, HK_E_RANGE, "'token_embd.weight' is 100000000 x 8: more weights than a file of"},
+    {"llama", {MINI_VAST, "token_embd.weight", 1e17, NULL}, HK_E_FORMAT, "'token_embd.weight' has 2 dimensions and 100000000000000000 rows"},
     {"llama", {MINI_ADD, "rope_freqs.weight", 3, NULL}, HK_E_FORMAT, "'rope_freqs.weight' is 3"},
     {"llama", {MINI_TOKENS, "", 17, NULL}, HK_E_FORMAT, "the vocabulary has 17 tokens, the embedding 16 rows"},
     {"llama", {MINI_TOKENS, "", 0, NULL}, HK_E_FORMAT, "the vocabulary has 0 tokens"},
@@ -329,9 +331,55 @@ static void check_choice(void)
     stop(&b);
 }
 
+/* ---- hostile bytes ---- */
+
+/* Loaded and run as far as it goes; HK_OK where it was a model still. */
+static enum hk_status try_file(int fd)
+{
+    static const uint32_t id[3] = {1, 2, 3};
+    const struct hke_context_options opt = {.batch = 2};
+    struct bench b = {0};
+    enum hk_status st = hk_open_fd(&b.file, fd, NULL);
+    if (st == HK_OK)
+        st = hke_model_new(&b.model, b.file, NULL);
+    if (st == HK_OK)
+        st = hke_context_new(&b.ctx, b.model, &opt, NULL);
+    if (st == HK_OK)
+        st = hke_eval(b.ctx, id, 3, NULL, NULL, NULL);
+    stop(&b);
+    return st;
+}
+
+/* Every byte before the weights, changed in each of four ways. */
+static void check_bytes(const char *arch)
+{
+    int fd = mini_file(arch, as_is);
+    uint8_t head[128];
+    bool good = pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head;
+    uint64_t end = 0;
+    for (unsigned i = 0; i < 8; i++) /* tensor_data_offset */
+        end |= (uint64_t)head[0x40 + i] << (8 * i);
+    size_t sound = 0, refused = 0;
+    for (uint64_t at = 0; good && at < end; at++) {
+        uint8_t was = 0;
+        good = pread(fd, &was, 1, (off_t)at) == 1;
+        const uint8_t tries[] = {0, 0xff, was ^ 1, was ^ 0x80};
+        for (size_t i = 0; good && i < sizeof tries; i++) {
+            good = pwrite(fd, &tries[i], 1, (off_t)at) == 1;
+            *(try_file(fd) == HK_OK ? &sound : &refused) += 1;
+        }
+        good = good && pwrite(fd, &was, 1, (off_t)at) == 1;
+    }
+    ok(good && refused > 1000 && sound > 0 && try_file(fd) == HK_OK,
+       "%s: a changed byte is refused (%zu) or another model (%zu)", arch, refused, sound);
+    close(fd);
+}
+
 int main(void)
 {
     check_refusals();
+    check_bytes("llama");
+    check_bytes("qwen3");
     check_batches();
     check_features();
     check_edges();
