@@ -12,6 +12,7 @@ static const struct {
 } programs[] = {
     {"convert", "GGUF to .hk and back"},
     {"dequant", "one tensor, or all, as f32: raw, .npy, JSON or text"},
+    {"hardware-profile", "processor, kernels and cores in use, memory"},
     {"inspect", "header, metadata, tensors and appendix as JSON"},
     {"perplexity", "perplexity of text or ids, and the logits"},
     {"run", "generate text"},

@@ -1,0 +1,15 @@
+/* machine.h: what programs with the engine take from the environment. */
+#ifndef TOOL_MACHINE_H
+#define TOOL_MACHINE_H
+
+#include "kernels/kernels.h"
+
+/* The level of kernels that HK_KERNELS names, or the best one that runs. Exits 2 where the one
+ * named does not run here. */
+const struct hkk_table *tool_kernels(void);
+
+/* As many threads as HK_THREADS says, or as many as the machine is good for. Exits 2 where it is
+ * not a number of threads. A variable set to nothing counts as not set. */
+unsigned tool_threads(void);
+
+#endif
