@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -267,6 +268,42 @@ static void test_bounds(void)
     ok(p == NULL, "freeing no pool is allowed");
 }
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+/* Address space for the stacks of some threads, but not of all. */
+static void test_failure(void)
+{
+#ifdef SANITIZED
+    tap_skip("threads that cannot be started", "sanitizers need the address space");
+#else
+    unsigned long pages = 0;
+    struct rlimit old, small;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%lu", &pages) != 1 || getrlimit(RLIMIT_AS, &old) != 0) {
+        tap_skip("threads that cannot be started", "the address space in use is not known");
+        return;
+    }
+    fclose(file);
+    small = old;
+    small.rlim_cur = pages * (rlim_t)sysconf(_SC_PAGESIZE) + (UINT64_C(100) << 20);
+    setrlimit(RLIMIT_AS, &small);
+    struct hke_pool *p = NULL;
+    struct hk_error err = {.text = ""};
+    enum hk_status status = hke_pool_new(HKE_MAX_THREADS, &p, &err);
+    setrlimit(RLIMIT_AS, &old);
+    ok(status == HK_E_IO && p == NULL && err.sys == EAGAIN && strstr(err.text, " of 256: ") != NULL,
+       "threads that cannot be started, after some that were: %s", err.text);
+    test_run(3);
+#endif
+}
+
 /* ---- machines made of files ---- */
 
 static char root[] = "/tmp/hk-cores.XXXXXX";
@@ -480,6 +517,7 @@ int main(void)
     test_idle();
     test_signals();
     test_bounds();
+    test_failure();
     test_cores();
     return tap_done();
 }
