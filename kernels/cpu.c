@@ -86,7 +86,7 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
     const struct cpu c = ask();
     const struct hkk_level all[] = {
         {"amx", NULL, lacks_amx(&c)},           {"avx512", NULL, lacks_avx512(&c)},
-        {"avx2vnni", NULL, lacks_avx2vnni(&c)}, {"avx2", NULL, lacks_avx2(&c)},
+        {"avx2vnni", NULL, lacks_avx2vnni(&c)}, {"avx2", &hkk_avx2, lacks_avx2(&c)},
         {"generic", &hkk_generic, NULL},
     };
     memcpy(level, all, sizeof all);

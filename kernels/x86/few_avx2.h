@@ -1,0 +1,204 @@
+/* Products for few tokens, straight from the packed blocks: eight rows at a time, whose sums end up
+ * in the eight lanes of a register, so that the float steps in sequence serve all of them. */
+#ifndef HKK_X86_FEW_AVX2_H
+#define HKK_X86_FEW_AVX2_H
+
+#include "kernels/kernels.h"
+#include "kernels/x86/codes_grid.h"
+#include "kernels/x86/codes_small.h"
+#include "kernels/x86/codes_super.h"
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* How the codes of a type stand for its values. Of unsigned codes, ADDS products of pairs fit 16
+ * bits: ADDS * 2 * 127 * largest code <= 32767. Signed ones reach 8 bits. */
+struct form {
+    bool is_signed;
+    int offset; /* code - value */
+    int adds;   /* 1, 2, 4 or 8 */
+    bool minimums;
+    bool two_scales; /* nvfp4 */
+    bool by_16;      /* scales of neighbouring groups of 16 differ */
+};
+
+typedef __m256i small_fn(const uint8_t *block);
+typedef void super_fn(const uint8_t *block, struct codes *s);
+
+/* Sums of pairs of products; of signed codes the sign goes to the other side. */
+ALWAYS __m256i pairs(__m256i c, __m256i q, struct form f)
+{
+    if (f.is_signed)
+        return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(q, c));
+    return _mm256_maddubs_epi16(c, q);
+}
+
+/* v[i] added up within each half: halves of rows 0..3 in *A, of 4..7 in *B. */
+ALWAYS void tree_of_8(const __m256i v[8], __m256i *a, __m256i *b)
+{
+    *a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+    *b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+}
+
+/* Lane i is the sum of v[i]. */
+ALWAYS __m256i sums_of_8(const __m256i v[8])
+{
+    __m256i a, b;
+    tree_of_8(v, &a, &b);
+    return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                            _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+/* Eight halves at P, P + STRIDE, ... */
+ALWAYS __m256 halves_of_8(const uint8_t *p, const size_t at[8])
+{
+    uint16_t h[8];
+    for (int r = 0; r < 8; r++)
+        memcpy(h + r, p + at[r], sizeof *h);
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)h));
+}
+
+ALWAYS __m256 scales_of_8(const uint8_t *p, const size_t at[8], unsigned type, int which)
+{
+    if (type != HKK_MXFP4 && type != HKK_NVFP4)
+        return halves_of_8(p + 2 * which, at);
+    float d[8];
+    for (int r = 0; r < 8; r++)
+        d[r] = type == HKK_MXFP4 ? half_e8m0(p[at[r]]) : half_e4m3(p[at[r] + (size_t)which]);
+    return _mm256_loadu_ps(d);
+}
+
+/* Row r begins AT[r] after P. */
+ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t,
+                        unsigned type, size_t size, struct form f, small_fn *codes)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    const int8_t *q = a->q + t * a->cols;
+    const float *dx = a->d + t * a->blocks;
+    const int16_t *sum = a->sum + t * a->sums;
+    __m256 acc = _mm256_setzero_ps();
+    for (size_t b = 0; b < a->blocks; b++, p += size, q += 32) {
+        __m256i v[8], x = load32(q);
+        for (int r = 0; r < 8; r++)
+            v[r] = _mm256_madd_epi16(pairs(codes(p + at[r]), x, f), ones);
+        __m256i dot = sums_of_8(v);
+        if (f.offset != 0)
+            dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(f.offset * sum[b]));
+        __m256 x_scale = _mm256_set1_ps(dx[b]);
+        __m256 d = _mm256_mul_ps(scales_of_8(p, at, type, 0), x_scale);
+        acc = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(dot), acc);
+        if (f.minimums) {
+            __m256 m = _mm256_mul_ps(scales_of_8(p, at, type, 1), x_scale);
+            acc = _mm256_fmadd_ps(m, _mm256_set1_ps((float)sum[b]), acc);
+        }
+    }
+    return acc;
+}
+
+/* A block of 64 is two times 32; the halves of a register are groups of 16. The offset is taken
+ * from the codes, as there are no sums of 16. */
+ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t)
+{
+    const struct form form = {.is_signed = true};
+    const __m256i ones = _mm256_set1_epi16(1), twelve = _mm256_set1_epi8(12);
+    const int8_t *q = a->q + t * a->cols;
+    __m256 acc = _mm256_setzero_ps();
+    for (size_t b = 0; b < a->blocks; b++, q += 32) {
+        const uint8_t *block = p + b / 2 * sizeof(struct hk_nvfp4);
+        __m256i v[8], low, high, x = load32(q);
+        for (int r = 0; r < 8; r++) {
+            __m256i c = codes_nvfp4(block + at[r] + b % 2 * 16);
+            v[r] = _mm256_madd_epi16(pairs(_mm256_sub_epi8(c, twelve), x, form), ones);
+        }
+        tree_of_8(v, &low, &high);
+        __m256 x_scale = _mm256_set1_ps(a->d[t * a->blocks + b]);
+        for (int g = 0; g < 2; g++) {
+            __m256i dot = g == 0 ? _mm256_permute2x128_si256(low, high, 0x20)
+                                 : _mm256_permute2x128_si256(low, high, 0x31);
+            __m256 d = scales_of_8(block, at, HKK_NVFP4, (int)(b % 2) * 2 + g);
+            acc = _mm256_fmadd_ps(_mm256_mul_ps(d, x_scale), _mm256_cvtepi32_ps(dot), acc);
+        }
+    }
+    return acc;
+}
+
+/* Group scales of 32 elements from all sixteen: bytes of group 2j in the lower half, of 2j + 1 in
+ * the upper; SPREAD has the even groups' scales in the lower half and the odd ones' in the upper.
+ */
+ALWAYS __m256i scales_of_pair(__m256i spread, int j)
+{
+    return _mm256_shuffle_epi8(spread, _mm256_set1_epi16((short)((2 * j + 1) << 8 | 2 * j)));
+}
+
+ALWAYS __m256i even_and_odd(__m256i scales)
+{
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
+                                           1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(scales, order), 0xd8);
+}
+
+/* Eight parts of the sum of scale * code * q of a super-block, less the offset's. */
+ALWAYS __m256i super_dot(const struct codes *s, const int8_t *q, const int16_t *sum, struct form f)
+{
+    __m256i spread = even_and_odd(s->scale), acc = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) {
+        __m256i p = pairs(s->c[j], load32(q + 32 * j), f);
+        acc = _mm256_add_epi32(acc, _mm256_madd_epi16(p, scales_of_pair(spread, j)));
+    }
+    if (f.offset == 0)
+        return acc;
+    __m256i all = _mm256_madd_epi16(s->scale, load32(sum));
+    return _mm256_sub_epi32(acc, _mm256_mullo_epi32(all, _mm256_set1_epi32(f.offset)));
+}
+
+ALWAYS __m256 few_super(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t,
+                        size_t size, struct form f, super_fn *codes)
+{
+    __m256 acc = _mm256_setzero_ps();
+    for (size_t b = 0; b < a->blocks; b++, p += size) {
+        const int8_t *q = a->q + t * a->cols + 256 * b;
+        const int16_t *sum = a->sum + t * a->sums + 16 * b;
+        __m256i dot[8], min[8];
+        float d[8], dmin[8];
+#pragma GCC unroll 1
+        for (int r = 0; r < 8; r++) {
+            struct codes s;
+            codes(p + at[r], &s);
+            dot[r] = super_dot(&s, q, sum, f);
+            d[r] = s.d;
+            if (f.minimums) {
+                min[r] = _mm256_madd_epi16(s.min, load32(sum));
+                dmin[r] = -s.dmin;
+            }
+        }
+        __m256 dx = _mm256_set1_ps(a->d[t * a->blocks + b]);
+        __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(d), dx);
+        acc = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums_of_8(dot)), acc);
+        if (f.minimums) {
+            scale = _mm256_mul_ps(_mm256_loadu_ps(dmin), dx);
+            acc = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums_of_8(min)), acc);
+        }
+    }
+    return acc;
+}
+
+/* Offsets of eight rows, of which COUNT exist: the last one stands for the others. */
+ALWAYS void row_offsets(size_t at[8], size_t count, size_t bytes)
+{
+    for (size_t r = 0; r < 8; r++)
+        at[r] = (r < count ? r : count - 1) * bytes;
+}
+
+/* To y[0..COUNT), at most 8. */
+ALWAYS void store_rows(float *y, __m256 v, size_t count)
+{
+    if (count >= 8) {
+        _mm256_storeu_ps(y, v);
+        return;
+    }
+    float some[8];
+    _mm256_storeu_ps(some, v);
+    memcpy(y, some, count * sizeof *y);
+}
+
+#endif

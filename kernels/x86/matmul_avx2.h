@@ -1,0 +1,175 @@
+/* Quantised weights times activations: the rows' loops, and a function for each type. */
+#ifndef HKK_X86_MATMUL_AVX2_H
+#define HKK_X86_MATMUL_AVX2_H
+
+#include "kernels/tmpl/level.h"
+#include "kernels/x86/tile_avx2.h"
+
+/* Fewer tokens than this are multiplied one by one. */
+enum { MANY = 4 };
+
+struct product {
+    const struct hkk_matrix *w;
+    const struct hkk_acts *a;
+    float *y;
+    size_t stride, row_bytes;
+};
+
+ALWAYS size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- blocks of 32; nvfp4's of 64 ---- */
+
+ALWAYS void small_rows(const struct product *p, size_t row, size_t count, unsigned type,
+                       size_t size, struct form f, small_fn *codes)
+{
+    size_t at[8];
+    row_offsets(at, count, p->row_bytes);
+    const uint8_t *w = p->w->data + row * p->row_bytes;
+    for (size_t t = 0; t < p->a->n; t++) {
+        __m256 v = f.two_scales ? few_nvfp4(w, at, p->a, t)
+                                : few_small(w, at, p->a, t, type, size, f, codes);
+        store_rows(p->y + t * p->stride + row, v, count);
+    }
+}
+
+/* Blocks [B, B + BLOCKS) of 32 of ROW as row R of the tile. */
+ALWAYS void tile_small_row(struct tile *tile, size_t r, const uint8_t *row, size_t b, size_t blocks,
+                           unsigned type, size_t size, struct form f, small_fn *codes)
+{
+    for (size_t k = 0; k < blocks; k++) {
+        if (f.two_scales) {
+            const uint8_t *block = row + (b + k) / 2 * size;
+            size_t half = (b + k) % 2;
+            _mm256_store_si256((void *)(tile->row[r] + 32 * k), codes(block + half * 16));
+            for (size_t g = 0; g < 2; g++)
+                tile->d[2 * k + g][r] = half_e4m3(block[2 * half + g]);
+            continue;
+        }
+        const uint8_t *block = row + (b + k) * size;
+        _mm256_store_si256((void *)(tile->row[r] + 32 * k), codes(block));
+        tile->d[k][r] = type == HKK_MXFP4 ? half_e8m0(block[0]) : le_half(block);
+        if (f.minimums)
+            tile->m[k][r] = le_half(block + 2);
+    }
+}
+
+ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
+                       unsigned type, size_t size, struct form f, small_fn *codes,
+                       tile_fn *multiply)
+{
+    struct place o = {p->y + row, p->stride, count, true};
+    for (size_t b = 0; b < p->a->blocks; b += 8) {
+        size_t blocks = smaller(8, p->a->blocks - b);
+        for (size_t r = 0; r < count; r++)
+            tile_small_row(tile, r, p->w->data + (row + r) * p->row_bytes, b, blocks, type, size, f,
+                           codes);
+        tile_turn(tile, blocks, f.is_signed);
+        multiply(tile, p->a, b, blocks, f.offset, &o);
+        o.first = false;
+    }
+}
+
+/* Rows that are not there are zeros. */
+ALWAYS void tile_clear(struct tile *tile, size_t count)
+{
+    if (count < TILE_ROWS)
+        memset(tile, 0, sizeof *tile);
+}
+
+#define SMALL_AVX2(type, number, multiply, ...)                                                    \
+    static void matmul_##type##_avx2(const struct hkk_matrix *w, size_t row0, size_t rows,         \
+                                     const struct hkk_acts *a, float *y, size_t stride,            \
+                                     void *scratch)                                                \
+    {                                                                                              \
+        const struct form f = {__VA_ARGS__};                                                       \
+        const size_t size = sizeof(struct hk_##type), elems = (number) == HKK_NVFP4 ? 64 : 32;     \
+        const struct product p = {w, a, y, stride, w->cols / elems * size};                        \
+        const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
+        for (size_t r = row0; r < row0 + rows; r += each) {                                        \
+            size_t count = smaller(each, row0 + rows - r);                                         \
+            if (a->n < MANY) {                                                                     \
+                small_rows(&p, r, count, number, size, f, codes_##type);                           \
+                continue;                                                                          \
+            }                                                                                      \
+            tile_clear(scratch, count);                                                            \
+            small_tile(&p, r, count, scratch, number, size, f, codes_##type, multiply);            \
+        }                                                                                          \
+    }
+
+SMALL_AVX2(q4_0, HKK_Q4_0, tile_small_8_avx2, .offset = 8, .adds = 8)
+SMALL_AVX2(q4_1, HKK_Q4_1, tile_small_8_min_avx2, .adds = 8, .minimums = true)
+SMALL_AVX2(q5_0, HKK_Q5_0, tile_small_4_avx2, .offset = 16, .adds = 4)
+SMALL_AVX2(q5_1, HKK_Q5_1, tile_small_4_min_avx2, .adds = 4, .minimums = true)
+SMALL_AVX2(q8_0, HKK_Q8_0, tile_small_signed_avx2, .is_signed = true)
+SMALL_AVX2(iq4_nl, HKK_IQ4_NL, tile_small_signed_avx2, .is_signed = true)
+SMALL_AVX2(mxfp4, HKK_MXFP4, tile_small_4_avx2, .offset = 12, .adds = 4)
+SMALL_AVX2(nvfp4, HKK_NVFP4, tile_nvfp4_avx2, .offset = 12, .adds = 4, .two_scales = true)
+
+/* ---- super-blocks ---- */
+
+ALWAYS void super_rows(const struct product *p, size_t row, size_t count, size_t size,
+                       struct form f, super_fn *codes)
+{
+    size_t at[8];
+    row_offsets(at, count, p->row_bytes);
+    const uint8_t *w = p->w->data + row * p->row_bytes;
+    for (size_t t = 0; t < p->a->n; t++)
+        store_rows(p->y + t * p->stride + row, few_super(w, at, p->a, t, size, f, codes), count);
+}
+
+ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
+                       size_t size, struct form f, super_fn *codes, tile_fn *multiply)
+{
+    struct place o = {p->y + row, p->stride, count, true};
+    for (size_t b = 0; b < p->a->blocks; b++) {
+        for (size_t r = 0; r < count; r++) {
+            struct codes s;
+            codes(p->w->data + (row + r) * p->row_bytes + b * size, &s);
+            tile_super_row(tile, r, &s, f);
+        }
+        tile_turn(tile, 8, f.is_signed);
+        multiply(tile, p->a, b, 1, f.offset, &o);
+        o.first = false;
+    }
+}
+
+#define SUPER_AVX2(type, multiply, ...)                                                            \
+    static void matmul_##type##_avx2(const struct hkk_matrix *w, size_t row0, size_t rows,         \
+                                     const struct hkk_acts *a, float *y, size_t stride,            \
+                                     void *scratch)                                                \
+    {                                                                                              \
+        const struct form f = {__VA_ARGS__};                                                       \
+        const size_t size = sizeof(struct hk_##type);                                              \
+        const struct product p = {w, a, y, stride, w->cols / 256 * size};                          \
+        const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
+        for (size_t r = row0; r < row0 + rows; r += each) {                                        \
+            size_t count = smaller(each, row0 + rows - r);                                         \
+            if (a->n < MANY) {                                                                     \
+                super_rows(&p, r, count, size, f, codes_##type);                                   \
+                continue;                                                                          \
+            }                                                                                      \
+            tile_clear(scratch, count);                                                            \
+            super_tile(&p, r, count, scratch, size, f, codes_##type, multiply);                    \
+        }                                                                                          \
+    }
+
+SUPER_AVX2(q2_k, tile_8_by_16_min_avx2, .adds = 8, .by_16 = true, .minimums = true)
+SUPER_AVX2(q3_k, tile_8_by_16_avx2, .offset = 4, .adds = 8, .by_16 = true)
+SUPER_AVX2(q4_k, tile_8_min_avx2, .adds = 8, .minimums = true)
+SUPER_AVX2(q5_k, tile_4_min_avx2, .adds = 4, .minimums = true)
+SUPER_AVX2(q6_k, tile_2_by_16_avx2, .offset = 32, .adds = 2, .by_16 = true)
+SUPER_AVX2(iq1_s, tile_4_avx2, .offset = 9, .adds = 4)
+SUPER_AVX2(iq1_m, tile_4_by_16_avx2, .offset = 9, .adds = 4, .by_16 = true)
+SUPER_AVX2(iq2_xxs, tile_1_avx2, .offset = 43, .adds = 1)
+SUPER_AVX2(iq2_xs, tile_1_by_16_avx2, .offset = 43, .adds = 1, .by_16 = true)
+SUPER_AVX2(iq2_s, tile_1_by_16_avx2, .offset = 43, .adds = 1, .by_16 = true)
+SUPER_AVX2(iq3_xxs, tile_1_avx2, .offset = 62, .adds = 1)
+SUPER_AVX2(iq3_s, tile_4_avx2, .offset = 15, .adds = 4)
+SUPER_AVX2(iq4_xs, tile_signed_avx2, .is_signed = true)
+SUPER_AVX2(tq1_0, tile_8_avx2, .offset = 1, .adds = 8)
+SUPER_AVX2(tq2_0, tile_8_avx2, .offset = 1, .adds = 8)
+
+#endif
