@@ -122,6 +122,19 @@ size_t hke_context_used(const struct hke_context *c)
     return c->used;
 }
 
+/* The path that computes in 32-bit floats has one thread and the portable kernels. */
+unsigned hke_context_threads(const struct hke_context *c)
+{
+    (void)c;
+    return 1;
+}
+
+const char *hke_context_kernels(const struct hke_context *c)
+{
+    (void)c;
+    return "generic";
+}
+
 const float *hke_logits(const struct hke_context *c)
 {
     return c->last;

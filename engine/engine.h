@@ -49,10 +49,20 @@ const char *hke_architecture(size_t i);
 
 struct hke_context;
 
+struct hkk_table; /* kernels/kernels.h */
+
+enum hke_activations {
+    HKE_ACTIVATIONS_Q8,  /* int8 where weights are quantised */
+    HKE_ACTIVATIONS_F32, /* never rounded: what the other is measured against */
+};
+
 struct hke_context_options {
     size_t positions; /* most of them; 0: what the model was made for */
     size_t batch;     /* positions computed together; 0: 256. Only time and memory depend on it */
     bool every_logit; /* hke_eval() gives the logits of all positions, not only of the last */
+    const struct hkk_table *kernels; /* NULL: the best that run here. Only time depends on it */
+    unsigned threads;                /* 0: as many as the machine is good for; likewise */
+    enum hke_activations activations;
 };
 
 enum { HKE_MAX_POSITIONS = 1 << 24, HKE_MAX_BATCH = 4096 };
@@ -67,6 +77,9 @@ void hke_context_free(struct hke_context **c);
 void hke_context_reset(struct hke_context *c);
 size_t hke_context_positions(const struct hke_context *c); /* most of them */
 size_t hke_context_used(const struct hke_context *c);
+/* What it computes with, which may be less than was asked for. */
+unsigned hke_context_threads(const struct hke_context *c);
+const char *hke_context_kernels(const struct hke_context *c);
 
 /* Given the VOCAB logits of POSITION (of the context, from 0), valid during the call; anything but
  * HK_OK ends hke_eval() with that status. */
@@ -102,6 +115,7 @@ struct hke_generate_options {
     const struct hke_tokenizer *tokenizer; /* for the end tokens; NULL: there are none */
     hke_token_fn *token;
     void *arg;
+    struct hke_sampler *sampler; /* sampler.h; a new one. NULL: the largest logit each time */
 };
 
 enum hke_finish {
@@ -117,7 +131,7 @@ struct hke_generated {
     size_t decoded; /* ids evaluated one by one in decode_seconds */
 };
 
-/* Evaluate the prompt and go on greedily. The context must be empty. A context of P positions
+/* Evaluate the prompt and go on. The context must be empty. A context of P positions
  * gives P - prompt_count + 1 ids at most, since the last one is not evaluated. HK_E_RANGE: the
  * prompt is longer than the context. */
 HK_MUST enum hk_status hke_generate(struct hke_context *c, const struct hke_generate_options *opt,

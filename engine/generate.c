@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "engine/model.h"
+#include "engine/sampler.h"
 
 static double seconds(void)
 {
@@ -23,14 +24,27 @@ static enum hk_status check_prompt(const struct hke_context *c,
     return HK_OK;
 }
 
-/* Choose the next token into *ID, rows of the embedding without a token excepted; *GO_ON is false
- * where it is not to be evaluated. */
+/* Rows of the embedding without a token are no choice. */
+static enum hk_status pick(const struct hke_context *c, struct hke_sampler *sampler, uint32_t *id,
+                           struct hk_error *err)
+{
+    const float *logits = hke_logits(c);
+    size_t n = c->model->params.tokens;
+    if (sampler == NULL)
+        return hke_argmax(logits, n, id, err);
+    enum hk_status st = hke_sampler_pick(sampler, logits, n, id, err);
+    if (st == HK_OK)
+        hke_sampler_accept(sampler, id, 1);
+    return st;
+}
+
+/* Choose the next token into *ID; *GO_ON is false where it is not to be evaluated. */
 static enum hk_status choose(const struct hke_context *c, const struct hke_generate_options *opt,
                              struct hke_generated *out, uint32_t *id, bool *go_on,
                              struct hk_error *err)
 {
     *go_on = false;
-    enum hk_status st = hke_argmax(hke_logits(c), c->model->params.tokens, id, err);
+    enum hk_status st = pick(c, opt->sampler, id, err);
     if (st != HK_OK)
         return st;
     if (opt->tokenizer != NULL && hke_is_end_token(opt->tokenizer, *id)) {
@@ -51,6 +65,8 @@ enum hk_status hke_generate(struct hke_context *c, const struct hke_generate_opt
     enum hk_status st = check_prompt(c, opt, err);
     if (st != HK_OK)
         return st;
+    if (opt->sampler != NULL)
+        hke_sampler_accept(opt->sampler, opt->prompt, opt->prompt_count);
     double start = seconds();
     st = hke_eval(c, opt->prompt, opt->prompt_count, NULL, NULL, err);
     double prompted = seconds();
