@@ -69,12 +69,26 @@ enum { TOK_MAX_PATTERNS = 16 };
 struct tok_pre { /* split patterns, applied one after the other to the pieces of the one before */
     pcre2_code *code[TOK_MAX_PATTERNS];
     unsigned n;
+    bool named; /* the file names one of the patterns known here */
 };
 
+struct tok_added_one {
+    struct hk_bytes text; /* what is matched */
+    uint32_t id;
+};
 struct tok_added { /* tokens matched in the text before it is split, in order of their bytes */
-    uint32_t *id;
+    struct tok_added_one *one;
     uint32_t n;
     uint32_t first[257]; /* those that begin with byte b are first[b] .. first[b + 1] - 1 */
+    uint8_t *own;        /* texts that are not those of the vocabulary */
+};
+/* Of an added token, in tokenizer.hk.added_flags. */
+enum {
+    TOK_LSTRIP = 1,
+    TOK_RSTRIP = 2,
+    TOK_NORMALIZED = 4,
+    TOK_SINGLE_WORD = 8,
+    TOK_ALL_FLAGS = 15
 };
 
 struct hke_tokenizer {
@@ -85,8 +99,11 @@ struct hke_tokenizer {
     bool *ends;               /* ends a generation */
     int64_t bos, eos, unk;
     bool add_bos, add_eos;
-    uint32_t byte[256]; /* token of a byte, or TOK_NONE */
-    struct tok_added added;
+    uint32_t byte[256];        /* token of a byte, or TOK_NONE */
+    uint8_t *flags;            /* by token */
+    struct tok_added added[2]; /* matched in the text as it is; once it is normalised */
+    bool nfc;
+    bool cuts; /* hke_encode_cut() may cut a text */
     /* By spelling. SPM: what may come out of merging; BPE: all, kept only for ignore_merges. */
     struct tok_table words;
     bool ignore_merges;
@@ -119,15 +136,49 @@ enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f
 
 /* ---- added tokens (tok_added.c) ---- */
 
+bool hke_tok_is_added(enum hke_token_type type);
 enum hk_status hke_tok_added_build(struct hke_tokenizer *t, struct hk_error *err);
-/* The longest added token at P, of control tokens only if SPECIAL; TOK_NONE if there is none. */
-uint32_t hke_tok_added_match(const struct hke_tokenizer *t, const uint8_t *p, const uint8_t *end,
-                             bool special);
+/* The longest of the added tokens A at byte AT of TEXT, of control tokens only if SPECIAL; NULL if
+ * there is none. */
+const struct tok_added_one *hke_tok_added_match(const struct hke_tokenizer *t,
+                                                const struct tok_added *a, struct hk_bytes text,
+                                                size_t at, bool special);
+
+/* tok_strip.c: the flags of added tokens, and where texts may be cut. */
+enum hk_status hke_tok_flags_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                  struct hk_error *err);
+/* Whether a word goes on before FROM or after TO. */
+bool hke_tok_inside_word(struct hk_bytes text, size_t from, size_t to);
+/* AT moved back over white space, but not below LEAST; forward. */
+size_t hke_tok_spaces_before(struct hk_bytes text, size_t least, size_t at);
+size_t hke_tok_spaces_behind(struct hk_bytes text, size_t at);
+/* Set T->cuts. */
+void hke_tok_find_cuts(struct hke_tokenizer *t);
+
+/* ---- normalisation (tok_nfc.c) ---- */
+
+struct tok_nfc { /* start with {0}, use again, free with hke_tok_nfc_free() */
+    uint8_t *text;
+    size_t n, capacity;
+    int32_t *code;
+    size_t codes, code_room;
+    uint64_t *key;
+    size_t key_room;
+};
+/* *OUT becomes TEXT in normalisation form C: TEXT itself, or bytes of X that live until its next
+ * use. False: out of memory. */
+bool hke_tok_nfc(struct tok_nfc *x, struct hk_bytes text, struct hk_bytes *out);
+void hke_tok_nfc_free(struct tok_nfc *x);
+/* Whether a character is never changed by it, nor combined with one before it. (Some such are not
+ * known here.) */
+bool hke_tok_is_stable(uint32_t code);
 
 /* ---- UTF-8 (tok_utf8.c) ---- */
 
 /* Length of the well-formed character at P < END (no surrogates, nothing overlong), else 0. */
 unsigned hke_tok_utf8_char(const uint8_t *p, const uint8_t *end);
+/* Code of the well-formed character of N bytes at P. */
+uint32_t hke_tok_utf8_code(const uint8_t *p, unsigned n);
 /* Bytes at the end of P that begin a character and do not yet complete it: 0 to 3. */
 unsigned hke_tok_utf8_open(const uint8_t *p, size_t n);
 
@@ -152,6 +203,7 @@ struct tok_run {
     const struct hke_tokenizer *t;
     struct hke_ids *out;
     struct hk_error *err;
+    bool special; /* control tokens are taken as such */
     struct tok_symbol *symbol;
     size_t symbols;
     struct tok_bigram *heap;
@@ -162,6 +214,7 @@ struct tok_run {
     uint8_t
         *escaped; /* the text with its blanks replaced (SPM), a word in the byte alphabet (BPE) */
     size_t escaped_capacity;
+    struct tok_nfc nfc;
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *jit_stack;

@@ -99,35 +99,68 @@ enum hk_status hke_tok_word(struct tok_run *r, const uint8_t *p, size_t n)
 
 /* ---- the text ---- */
 
-/* Text without added tokens. A normalisation that a vocabulary asks for belongs here. */
+/* LEVEL 0 is the text as it is, where most added tokens are found; 1 is what lies between those, in
+ * the normalisation that the vocabulary asks for, with the added tokens that are found there; 2 is
+ * what then remains. PREFIX: a dummy prefix may stand before it. */
+static enum hk_status encode_level(struct tok_run *r, unsigned level, struct hk_bytes text,
+                                   bool prefix);
+
 static enum hk_status plain_text(struct tok_run *r, struct hk_bytes text, bool prefix)
 {
-    if (text.n == 0)
-        return HK_OK;
     return r->t->kind == TOK_SPM ? hke_tok_spm_text(r, text, prefix) : hke_tok_bpe_text(r, text);
 }
 
-static enum hk_status whole_text(struct tok_run *r, struct hk_bytes text, bool special)
+/* The text from FROM on up to the added token found at AT, and the token. *TO: where it ends, with
+ * the blanks that are its own. */
+static enum hk_status up_to_token(struct tok_run *r, unsigned level, struct hk_bytes text,
+                                  size_t from, size_t at, const struct tok_added_one *found,
+                                  bool prefix, size_t *to)
 {
-    const struct hke_tokenizer *t = r->t;
-    const uint8_t *end = text.p + text.n, *from = text.p, *p = text.p;
-    bool prefix = true;
-    while (p < end) {
-        uint32_t id = hke_tok_added_match(t, p, end, special);
-        if (id == TOK_NONE) {
-            p++;
+    unsigned flags = r->t->flags[found->id];
+    *to = at + found->text.n;
+    if ((flags & TOK_LSTRIP) != 0)
+        at = hke_tok_spaces_before(text, from, at);
+    if ((flags & TOK_RSTRIP) != 0)
+        *to = hke_tok_spaces_behind(text, *to);
+    enum hk_status s =
+        encode_level(r, level + 1, (struct hk_bytes){text.p + from, at - from}, prefix);
+    return s == HK_OK ? hke_tok_emit(r, found->id) : s;
+}
+
+static enum hk_status between_tokens(struct tok_run *r, unsigned level, struct hk_bytes text,
+                                     bool prefix)
+{
+    const struct tok_added *a = &r->t->added[level];
+    size_t from = 0;
+    for (size_t at = 0; at < text.n && a->n > 0;) {
+        unsigned first = text.p[at];
+        const struct tok_added_one *found =
+            a->first[first] == a->first[first + 1]
+                ? NULL
+                : hke_tok_added_match(r->t, a, text, at, r->special);
+        if (found == NULL) {
+            at++;
             continue;
         }
-        enum hk_status s = plain_text(r, (struct hk_bytes){from, (size_t)(p - from)}, prefix);
-        if (s == HK_OK)
-            s = hke_tok_emit(r, id);
+        enum hk_status s = up_to_token(r, level, text, from, at, found, prefix, &from);
         if (s != HK_OK)
             return s;
-        p += tok_string(&t->text, id).n;
-        from = p;
+        at = from;
         prefix = true;
     }
-    return plain_text(r, (struct hk_bytes){from, (size_t)(end - from)}, prefix);
+    return encode_level(r, level + 1, (struct hk_bytes){text.p + from, text.n - from}, prefix);
+}
+
+static enum hk_status encode_level(struct tok_run *r, unsigned level, struct hk_bytes text,
+                                   bool prefix)
+{
+    if (text.n == 0)
+        return HK_OK;
+    if (level == 2)
+        return plain_text(r, text, prefix);
+    if (level == 1 && r->t->nfc && !hke_tok_nfc(&r->nfc, text, &text))
+        return hk_fail_nomem(r->err);
+    return between_tokens(r, level, text, prefix);
 }
 
 static bool prepare(struct tok_run *r, struct hk_bytes text)
@@ -151,6 +184,7 @@ static void release(struct tok_run *r)
     free(r->cache);
     free(r->pair);
     free(r->escaped);
+    hke_tok_nfc_free(&r->nfc);
     pcre2_match_data_free(r->match);
     pcre2_match_context_free(r->context);
     pcre2_jit_stack_free(r->jit_stack);
@@ -161,13 +195,14 @@ enum hk_status hke_encode(const struct hke_tokenizer *t, struct hk_bytes text, u
 {
     struct tok_run r = {.t = t, .out = out, .err = err};
     size_t before = out->n;
-    bool ends = (options & HKE_ADD_SPECIAL) != 0;
+    bool ends = (options & HKE_ADD_SPECIAL) != 0, starts = (options & HKE_CONTINUED) == 0;
+    r.special = (options & HKE_PARSE_SPECIAL) != 0;
     enum hk_status s = prepare(&r, text) ? HK_OK : hk_fail_nomem(err);
-    if (s == HK_OK && ends && hke_adds_bos(t))
+    if (s == HK_OK && ends && starts && hke_adds_bos(t))
         s = hke_tok_emit(&r, (uint32_t)t->bos);
-    if (s == HK_OK && text.n > 0)
-        s = whole_text(&r, text, (options & HKE_PARSE_SPECIAL) != 0);
-    if (s == HK_OK && ends && hke_adds_eos(t))
+    if (s == HK_OK)
+        s = encode_level(&r, 0, text, starts);
+    if (s == HK_OK && ends && (options & HKE_TO_BE_CONTINUED) == 0 && hke_adds_eos(t))
         s = hke_tok_emit(&r, (uint32_t)t->eos);
     if (s != HK_OK)
         out->n = before;

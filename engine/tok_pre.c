@@ -38,6 +38,7 @@ static const struct named known[] = {
     {"llama-v3", {LETTERS_LLAMA3("\\p{N}{1,3}")}, true},
     {"qwen2", {LETTERS_LLAMA3("\\p{N}")}, false},
     {"gpt-4o", {LETTERS_GPT4O}, false},
+    {"dbrx", {LETTERS_LLAMA3("\\p{N}{1,3}")}, false}, /* cl100k */
     {"deepseek-r1-qwen", {LETTERS_LLAMA3("\\p{N}")}, false},
 };
 
@@ -163,6 +164,7 @@ static enum hk_status load_named(struct hke_tokenizer *t, const struct named *ro
         const char *p = row->pattern[i];
         s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, err);
     }
+    t->pre.named = true;
     t->ignore_merges = row->llama3;
     t->add_bos = row->llama3;
     return s;

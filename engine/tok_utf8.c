@@ -50,6 +50,16 @@ unsigned hke_tok_utf8_char(const uint8_t *p, const uint8_t *end)
     return l != NULL && agreeing(l, p, (size_t)(end - p)) == l->n ? l->n : 0;
 }
 
+uint32_t hke_tok_utf8_code(const uint8_t *p, unsigned n)
+{
+    if (n <= 1)
+        return p[0];
+    uint32_t code = p[0] & (0x7fu >> n);
+    for (unsigned i = 1; i < n; i++)
+        code = code << 6 | (p[i] & 0x3fu);
+    return code;
+}
+
 unsigned hke_tok_utf8_open(const uint8_t *p, size_t n)
 {
     for (unsigned back = 1; back <= 3 && back <= n; back++) {

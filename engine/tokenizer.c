@@ -27,6 +27,25 @@ static enum hk_status find_kind(const struct hk_file *f, enum tok_kind *kind, bo
     return HK_OK;
 }
 
+/* Only a key of our own asks for a normalisation: GGUF has none that does, so that the ids from a
+ * GGUF are those that other programs take from it, even where its source normalised (Qwen). */
+static enum hk_status load_normalizer(struct hke_tokenizer *t, const struct hk_file *f,
+                                      struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.normalizer");
+    struct hk_bytes name;
+    if (kv == NULL)
+        return HK_OK;
+    enum hk_status s = hk_kv_string(kv, &name, err);
+    if (s != HK_OK)
+        return s;
+    if (!hk_bytes_are(name, "nfc"))
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                       "tokenizer.hk.normalizer: unknown normalisation \"%.*s\"", HK_STR(name));
+    t->nfc = true;
+    return HK_OK;
+}
+
 static enum hk_status build(struct hke_tokenizer *t, const struct hk_file *f, struct hk_error *err)
 {
     bool named;
@@ -41,9 +60,13 @@ static enum hk_status build(struct hke_tokenizer *t, const struct hk_file *f, st
     if (!named)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
                        "tokenizer.ggml.model: the file does not say what tokenizer it has");
-    if ((s = hke_tok_text_build(t, err)) != HK_OK || (s = hke_tok_added_build(t, err)) != HK_OK)
+    if ((s = hke_tok_text_build(t, err)) != HK_OK || (s = hke_tok_flags_load(t, f, err)) != HK_OK ||
+        (s = load_normalizer(t, f, err)) != HK_OK || (s = hke_tok_added_build(t, err)) != HK_OK)
         return s;
-    return t->kind == TOK_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
+    s = t->kind == TOK_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
+    if (s == HK_OK)
+        hke_tok_find_cuts(t);
+    return s;
 }
 
 enum hk_status hke_tokenizer_new(struct hke_tokenizer **out, const struct hk_file *f,
@@ -77,7 +100,11 @@ void hke_tokenizer_free(struct hke_tokenizer **pt)
     free_strings(&t->text);
     free(t->type);
     free(t->ends);
-    free(t->added.id);
+    free(t->flags);
+    for (size_t i = 0; i < 2; i++) {
+        free(t->added[i].one);
+        free(t->added[i].own);
+    }
     free(t->rank);
     free(t->merges.slot);
     hke_tok_table_free(&t->words);

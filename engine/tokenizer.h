@@ -56,9 +56,15 @@ struct hke_ids { /* start with {0}; free id, or hke_ids_free() */
 void hke_ids_free(struct hke_ids *ids);
 
 enum {
-    HKE_ADD_SPECIAL = 1,   /* bos and eos, where the file asks for them */
-    HKE_PARSE_SPECIAL = 2, /* control tokens spelled in the text are taken as such */
+    HKE_ADD_SPECIAL = 1,     /* bos and eos, where the file asks for them */
+    HKE_PARSE_SPECIAL = 2,   /* control tokens spelled in the text are taken as such */
+    HKE_CONTINUED = 4,       /* the text continues one encoded before: no dummy prefix, no bos */
+    HKE_TO_BE_CONTINUED = 8, /* more of it follows: no eos */
 };
+
+/* How many bytes of TEXT, of which more may follow, can be encoded without the rest: the ids of
+ * both parts are those of the whole. 0: not known of any. Linear at worst. */
+size_t hke_encode_cut(const struct hke_tokenizer *t, struct hk_bytes text);
 
 /* Append the ids of TEXT to OUT, which is as before on failure. HK_E_UNSUPPORTED: the vocabulary
  * has no token for a byte of the text. Time: n log n at worst, linear in practice; the stack used

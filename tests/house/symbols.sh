@@ -69,7 +69,7 @@ for source in tools/hk.c tools/hk-*.c; do
     [ -f "$source" ] || continue
     program=$(basename "$source" .c)
     libraries='libc\.so.*|libcrypto\.so.*|libjansson\.so.*|libz\.so.*|ld-linux.*'
-    case " $engine " in *" $program "*) libraries="$libraries|libpcre2-8\.so.*|libm\.so.*" ;; esac
+    case " $engine " in *" $program "*) libraries="$libraries|libpcre2-8\.so.*|libutf8proc\.so.*|libm\.so.*" ;; esac
     none "$program links only what it may" "$(readelf -d "$B/bin/$program" 2>&1 |
         sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p; /rror:/p' | grep -Exv "$libraries")"
 done
