@@ -73,7 +73,7 @@ PY
     refute_out_has '\n'
     t hk-run -n 12 "$M" Once upon a time
     assert_out ', there was a little girl named Lily. She'
-    assert_err_like '^hk-run: prompt: 5 tokens, [0-9.]+ a second; generated: 12 tokens, [0-9.]+ a second; memory: [0-9.]+ MiB private, [0-9.]+ MiB mapped$'
+    assert_err_like '^hk-run: prompt: 5 tokens, [0-9.]+ a second; generated: 12 tokens, [0-9.]+ a second; memory: [0-9.]+ MiB private, [0-9.]+ MiB mapped; kernels: [a-z0-9]+; threads: [0-9]+$'
 }
 
 @test "arguments are joined with blanks; standard input is taken byte for byte" {
@@ -156,18 +156,234 @@ PY
     assert_fails 2 'hk-run: standard output: '
 }
 
+# refused MESSAGE OPTIONS...: a usage error that names the option, before the model is looked for.
+refused() {
+    local message=$1
+    shift
+    t hk-run missing.hk Once "$@"
+    assert_fails 2 "$message"
+    assert_err_has 'try --help'
+    refute_err_has missing.hk
+}
+
 @test "options are checked before the model is opened" {
-    for bad in '--temp 0.7' '--temp x' '-n x' '-n -1' '--ctx 0' '--ctx 99999999999' '--batch 0' '--batch 9999' \
-        '--json=1' '--what' '-x' '-n'; do
-        # shellcheck disable=SC2086 # words
-        t hk-run missing.hk Once $bad
-        assert_fails 2 'try --help'
-        refute_err_has missing.hk
+    for option in batch ctx max-tokens repeat-last seed threads top-k; do
+        for bad in x -1 1.5 '' 99999999999999999999; do
+            refused "--$option: " --$option "$bad"
+        done
+        refused "--$option" --$option
     done
+    for option in frequency-penalty min-p presence-penalty repeat-penalty temp top-p; do
+        for bad in x nan inf '' -101 101 1e999; do
+            refused "--$option: " --$option "$bad"
+        done
+        refused "--$option" --$option
+    done
+    refused '--batch: ' --batch 0
+    refused '--batch: ' --batch 9999
+    refused '--ctx: ' --ctx 0
+    refused '--min-p: ' --min-p 1.01
+    refused '--repeat-penalty: ' --repeat-penalty 0
+    refused '--temp: ' --temp -0.1
+    refused '--threads: ' --threads 0
+    refused '--threads: ' --threads 257
+    refused '--top-p: ' --top-p -0.01
+    refused '--activations: neither q8 nor f32: f16' --activations f16
+    refused '--stop: an empty string' --stop ''
+    refused json --json=1
+    refused special --special=1
+    refused what --what
+    refused x -x
+    refused n -n
     t hk-run
     assert_fails 2 'no model file'
     t hk-run -
     assert_fails 2 'the prompt has to be an argument'
+}
+
+@test "so are the variables" {
+    for bad in x 0 257 -1 1.5; do
+        HK_THREADS=$bad t hk-run missing.hk Once
+        assert_fails 2 "HK_THREADS: $bad"
+        refute_err_has missing.hk
+    done
+    HK_KERNELS=mmx t hk-run missing.hk Once
+    assert_fails 2 'HK_KERNELS: mmx'
+    refute_err_has missing.hk
+    HK_KERNELS=generic HK_THREADS=2 t hk-run -n 3 "$M" Once
+    assert_status 0
+}
+
+@test "threads, kernels and activations leave the text as it is" {
+    t hk-run -n 60 "$M" Once upon a time
+    one=$output
+    for options in '--threads 1' '--threads 3' '--threads 256' '--activations q8' '--activations f32'; do
+        # shellcheck disable=SC2086 # words
+        t hk-run -n 60 $options "$M" Once upon a time
+        assert_status 0
+        assert_out "$one"
+    done
+    HK_KERNELS=generic t hk-run -n 60 "$M" Once upon a time
+    assert_out "$one"
+}
+
+# ---- sampling ----
+
+@test "without a temperature, and with one token to choose from, the text is the likeliest" {
+    t hk-run -n 60 "$M" Once upon a time
+    one=$output
+    for options in '--temp 0' '--temp 0 --top-p 0.5 --min-p 0.1 --top-k 7 --seed 9' \
+        '--temp 2 --top-k 1' '--temp 2 --top-p 0 --seed 3' '--temp 1.5 --min-p 1' '--temp 1e-9' \
+        '--repeat-penalty 1 --frequency-penalty 0' '--repeat-penalty 9 --repeat-last 0'; do
+        # shellcheck disable=SC2086 # words
+        t hk-run -n 60 $options "$M" Once upon a time
+        assert_status 0
+        assert_out "$one"
+    done
+}
+
+@test "a seed gives the same text each time, another one another" {
+    t hk-run -n 40 --temp 1 --seed 1 "$M" Once upon a time
+    one=$output
+    for options in '' '--batch 1' '--threads 2' '--ctx 100'; do
+        # shellcheck disable=SC2086 # words
+        t hk-run -n 40 --temp 1 --seed 1 $options "$M" Once upon a time
+        assert_out "$one"
+    done
+    t hk-run -n 40 --temp 1 --seed 2 "$M" Once upon a time
+    [[ $output != "$one" ]] || fail 'two seeds, one text'
+    t hk-run -n 40 --temp 1 "$M" Once upon a time
+    zero=$output
+    t hk-run -n 40 --temp 1 --seed 0 "$M" Once upon a time
+    assert_out "$zero"
+    t hk-run -n 4 --temp 1 --seed 18446744073709551615 "$M" Once upon a time
+    assert_status 0
+}
+
+@test "each option of sampling has an effect" {
+    t hk-run -n 60 --temp 1.5 --seed 4 "$M" Once upon a time
+    one=$output
+    for options in '--top-k 3' '--top-p 0.5' '--min-p 0.3' '--repeat-penalty 3' \
+        '--frequency-penalty 2' '--presence-penalty 3' '--repeat-penalty 3 --repeat-last 5'; do
+        # shellcheck disable=SC2086 # words
+        t hk-run -n 60 --temp 1.5 --seed 4 $options "$M" Once upon a time
+        assert_status 0
+        [[ $output != "$one" ]] || fail "no effect: $options"
+    done
+}
+
+@test "penalties count the prompt too, as far as they look back" {
+    distinct() { printf '%s' "$output" | json - 'len(set(v["tokens"]))'; }
+    t hk-run --json -n 60 --repeat-last 60 --presence-penalty 100 "$M" Once upon a time
+    [[ $(distinct) -eq 60 ]] || fail 'a token came twice'
+    t hk-run --json -n 1 --presence-penalty 100 "$M" ' , there , was'
+    prompted=$(printf '%s' "$output" | json - 'v["tokens"]')
+    t hk-run --json -n 1 "$M" ' , there , was'
+    assert_json 'v["tokens"]' "$prompted" # what follows did not come before
+    t hk-run -n 1 "$M" Once upon a time
+    assert_out ,
+    t hk-run -n 1 --presence-penalty 100 "$M" ,Once upon a time
+    refute_out_has ,
+    t hk-run -n 1 --presence-penalty 100 --repeat-last 4 "$M" ,Once upon a time
+    assert_out ,
+}
+
+# ---- where the text ends ----
+
+@test "ends before a stop string, wherever its tokens begin and end" {
+    "$PYTHON" - "$M" <<'PY'
+import json, subprocess, sys
+def run(*args):
+    return subprocess.run(["hk-run", "-n", "30", *args, sys.argv[1], "Once upon a time"], check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode()
+text = run()
+for at in range(0, len(text) - 9, 3):
+    for n in (1, 2, 5, 9):
+        stop = text[at:at + n]
+        got = run("--stop", stop)
+        assert got == text[:text.index(stop)], (stop, got)
+v = json.loads(run("--json", "--stop", " girl nam"))
+assert (v["text"], v["finish_reason"]) == (text[:text.index(" girl nam")], "stop"), v
+assert v["usage"]["completion_tokens"] == len(v["tokens"]) > 0, v
+PY
+}
+
+@test "several stop strings; one that is never complete takes nothing away" {
+    t hk-run -n 30 --stop=Lily --stop ' girl' --stop xyz "$M" Once upon a time
+    assert_out ', there was a little'
+    t hk-run --json -n 12 --stop 'She loved' --stop 'Shells' "$M" Once upon a time
+    assert_json '[v["text"],v["finish_reason"]]' '[", there was a little girl named Lily. She","length"]'
+    t hk-run --json -n 0 --stop x "$M" Once upon a time
+    assert_json '[v["text"],v["finish_reason"]]' '["","length"]'
+}
+
+@test "end tokens are those of a text, a turn and a message" {
+    for key in eos eot eom; do
+        "$PYTHON" - "$M" $key.gguf tokenizer.ggml.${key}_token_id <<'PY'
+import struct, sys
+source, out, key = sys.argv[1:]
+data = open(source, "rb").read()
+old = b"tokenizer.ggml.eos_token_id"
+at = data.index(old)
+open(out, "wb").write(data[:at] + key.encode() + struct.pack("<II", 4, 432) + data[at + len(old) + 8:])
+PY
+        t hk-run --json $key.gguf Once upon a time
+        assert_json '[v["tokens"],v["finish_reason"]]' '[[],"stop"]'
+    done
+}
+
+# ---- control tokens ----
+
+@test "control tokens are read and written with --special only" {
+    t hk-run --json -n 1 --special "$M" '<s>Once upon a time'
+    assert_json '[v["text"],v["usage"]["prompt_tokens"]]' '[",",5]' # bos once
+    t hk-run --json -n 1 --special "$M" '<s><s>Once upon a time'
+    assert_json 'v["usage"]["prompt_tokens"]' 6
+    t hk-run --json -n 0 "$M" '<s>Once upon a time'
+    assert_json 'v["usage"]["prompt_tokens"] > 6' True
+    "$PYTHON" - "$M" control.gguf <<'PY'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+key = b"tokenizer.ggml.token_type"
+at = data.index(key) + len(key)
+assert struct.unpack_from("<II", data, at) == (9, 5)
+struct.pack_into("<i", data, at + 16 + 4 * 432, 3) # the comma
+open(sys.argv[2], "wb").write(data)
+PY
+    t hk-run -n 3 control.gguf Once upon a time
+    assert_out ' there was'
+    t hk-run -n 3 --special control.gguf Once upon a time
+    assert_out ', there was'
+}
+
+# ---- what the text may hold ----
+
+@test "bytes that are not UTF-8: as they are in the text, U+FFFD in JSON" {
+    t_sh 'hk-run -n 20 --temp 100 --seed 5 "$1" Once | iconv -f utf-8 -t utf-16' "$M"
+    refute test "$status" -eq 0
+    t hk-run --json -n 20 --temp 100 --seed 5 "$M" Once
+    assert_status 0
+    assert_json '"\ufffd" in v["text"]' True
+}
+
+@test "no control character reaches a terminal" {
+    "$PYTHON" - "$M" <<'PY'
+import os, pty, subprocess, sys
+command = ["hk-run", "-n", "200", "--temp", "100", "--seed", "3", sys.argv[1], "Once"]
+plain = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+assert b"\x1b" in plain
+master, slave = pty.openpty()
+p = subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL)
+os.close(slave)
+seen = b""
+try:
+    while chunk := os.read(master, 4096):
+        seen += chunk
+except OSError:
+    pass
+assert p.wait() == 0
+assert b"\x1b" not in seen and b"\\x1b" in seen and seen.endswith(b"\n"), seen
+PY
 }
 
 @test "the model from standard input" {

@@ -1,0 +1,45 @@
+/* run.h: the pieces of hk-run. */
+#ifndef HK_RUN_H
+#define HK_RUN_H
+
+#include "engine/engine.h"
+#include "engine/sampler.h"
+#include "engine/stop.h"
+#include "tools/tool.h"
+
+/* ---- what the command line says (run_options.c) ---- */
+
+struct run_options {
+    const char *path;
+    char **prompt_words; /* none: standard input */
+    int prompt_count;
+    size_t most; /* tokens to generate */
+    bool json, special;
+    struct hke_context_options context;
+    struct hke_sampling sampling;
+    struct hk_bytes *stop; /* free() it; the strings are the arguments */
+    size_t stops;
+};
+
+/* Exits 2 where an option, or a variable that it falls back to, is not as it should be. */
+void run_parse(struct run_options *o, int argc, char **argv);
+
+/* ---- what comes out (run_report.c) ---- */
+
+/* Print TEXT; on a terminal without control sequences, which a model must not send. */
+void run_write(const struct hke_text *text);
+
+struct run_report {
+    const struct hke_text *text;
+    const struct hke_ids *generated;
+    size_t prompt_tokens;
+    bool stopped; /* by an end token or a stop string */
+    const struct hke_generated *times;
+    const char *kernels;
+    unsigned threads;
+};
+
+void run_print_json(const struct run_report *r);       /* on standard output */
+void run_print_statistics(const struct run_report *r); /* on standard error */
+
+#endif

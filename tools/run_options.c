@@ -1,0 +1,168 @@
+/* The options of hk-run, all of them checked before a file is opened. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/pool.h"
+#include "tools/machine.h"
+#include "tools/run.h"
+
+enum option {
+    OPT_ACTIVATIONS,
+    OPT_BATCH,
+    OPT_CTX,
+    OPT_FREQUENCY,
+    OPT_JSON,
+    OPT_COUNT,
+    OPT_MIN_P,
+    OPT_PRESENCE,
+    OPT_REPEAT_LAST,
+    OPT_REPEAT,
+    OPT_SEED,
+    OPT_SPECIAL,
+    OPT_STOP,
+    OPT_TEMP,
+    OPT_THREADS,
+    OPT_TOP_K,
+    OPT_TOP_P,
+};
+
+static const struct tool_option options[] = {
+    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of the prompt together (default 256)"},
+    [OPT_CTX] = {"ctx", 0, "N", "room for N tokens (default: what the model was made for)"},
+    [OPT_FREQUENCY] = {"frequency-penalty", 0, "P", "logits lose P for each time a token came"},
+    [OPT_JSON] = {"json", 0, NULL, "print one JSON object instead of the text"},
+    [OPT_COUNT] = {"max-tokens", 'n', "N", "generate at most N tokens"},
+    [OPT_MIN_P] = {"min-p", 0, "P", "drop tokens less likely than P times the likeliest"},
+    [OPT_PRESENCE] = {"presence-penalty", 0, "P", "logits of tokens that came lose P"},
+    [OPT_REPEAT_LAST] = {"repeat-last", 0, "N", "penalties look back at N tokens (default 64)"},
+    [OPT_REPEAT] = {"repeat-penalty", 0, "P", "logits of tokens that came shrink by P (default 1)"},
+    [OPT_SEED] = {"seed", 0, "N", "number that the random choices follow from (default 0)"},
+    [OPT_SPECIAL] = {"special", 0, NULL, "control tokens are read in the prompt and written"},
+    [OPT_STOP] = {"stop", 0, "STRING", "end before STRING; may be given several times"},
+    [OPT_TEMP] = {"temp", 0, "T", "temperature; 0 (default) is the likeliest token each time"},
+    [OPT_THREADS] = {"threads", 0, "N", "compute with N threads"},
+    [OPT_TOP_K] = {"top-k", 0, "N", "draw from the N likeliest tokens"},
+    [OPT_TOP_P] = {"top-p", 0, "P", "draw from the fewest tokens that have P of the probability"},
+};
+
+static const struct tool tool = {
+    .name = "hk-run",
+    .operands = "FILE [PROMPT...]",
+    .about = "Generate text that goes on from a prompt (or from standard input).",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+static enum hke_activations activations(const char *value)
+{
+    if (strcmp(value, "q8") == 0)
+        return HKE_ACTIVATIONS_Q8;
+    if (strcmp(value, "f32") == 0)
+        return HKE_ACTIVATIONS_F32;
+    tool_usage("--activations: neither q8 nor f32: %s", value);
+}
+
+static struct hk_bytes stop_string(const char *value)
+{
+    if (*value == '\0')
+        tool_usage("--stop: an empty string");
+    return (struct hk_bytes){(const uint8_t *)value, strlen(value)};
+}
+
+static double penalty(const char *name, const char *value)
+{
+    return tool_double(name, value, -HKE_MAX_PENALTY, HKE_MAX_PENALTY);
+}
+
+/* Those that choose tokens. */
+static void set_sampling(struct hke_sampling *s, enum option o, const char *value)
+{
+    switch (o) {
+    case OPT_FREQUENCY:
+        s->frequency_penalty = penalty("frequency-penalty", value);
+        break;
+    case OPT_MIN_P:
+        s->min_p = tool_double("min-p", value, 0, 1);
+        break;
+    case OPT_PRESENCE:
+        s->presence_penalty = penalty("presence-penalty", value);
+        break;
+    case OPT_REPEAT_LAST:
+        s->repeat_last = tool_uint("repeat-last", value, 0, HKE_MAX_REPEAT_LAST);
+        break;
+    case OPT_REPEAT:
+        s->repeat_penalty =
+            tool_double("repeat-penalty", value, 1.0 / HKE_MAX_PENALTY, HKE_MAX_PENALTY);
+        break;
+    case OPT_SEED:
+        s->seed = tool_uint("seed", value, 0, UINT64_MAX);
+        break;
+    case OPT_TEMP:
+        s->temperature = tool_double("temp", value, 0, HKE_MAX_TEMPERATURE);
+        break;
+    case OPT_TOP_K:
+        s->top_k = tool_uint("top-k", value, 0, HKE_MAX_POSITIONS);
+        break;
+    case OPT_TOP_P:
+        s->top_p = tool_double("top-p", value, 0, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+static void set(struct run_options *o, enum option option, const char *value)
+{
+    switch (option) {
+    case OPT_ACTIVATIONS:
+        o->context.activations = activations(value);
+        break;
+    case OPT_BATCH:
+        o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        break;
+    case OPT_CTX:
+        o->context.positions = tool_uint("ctx", value, 1, HKE_MAX_POSITIONS);
+        break;
+    case OPT_JSON:
+        o->json = true;
+        break;
+    case OPT_COUNT:
+        o->most = tool_uint("max-tokens", value, 0, HKE_MAX_POSITIONS);
+        break;
+    case OPT_SPECIAL:
+        o->special = true;
+        break;
+    case OPT_STOP:
+        o->stop[o->stops++] = stop_string(value);
+        break;
+    case OPT_THREADS:
+        o->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
+        break;
+    default:
+        set_sampling(&o->sampling, option, value);
+    }
+}
+
+void run_parse(struct run_options *o, int argc, char **argv)
+{
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    *o = (struct run_options){.most = SIZE_MAX, .sampling = hke_sampling_neutral()};
+    o->stop = calloc((size_t)argc, sizeof *o->stop);
+    if (o->stop == NULL)
+        tool_nomem();
+    for (int option; (option = tool_next(&args, &value)) >= 0;)
+        set(o, (enum option)option, value);
+    if (args.operand_count == 0)
+        tool_usage("no model file");
+    o->path = args.operands[0];
+    o->prompt_words = args.operands + 1;
+    o->prompt_count = args.operand_count - 1;
+    if (strcmp(o->path, "-") == 0 && o->prompt_count == 0)
+        tool_usage("standard input is the model: the prompt has to be an argument");
+    o->context.kernels = tool_kernels();
+    if (o->context.threads == 0)
+        o->context.threads = tool_threads();
+}
