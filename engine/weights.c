@@ -13,7 +13,7 @@ enum hk_status hke_check_types(const struct hk_file *f, struct hk_error *err)
     for (size_t i = 0; i < hk_tensor_count(f); i++) {
         const struct hk_tensor *t = hk_tensor_at(f, i);
         const struct hk_type_info *type = hk_type_info(t->type);
-        if (type == NULL || type->class == HK_CLASS_OPAQUE)
+        if (type == NULL || type->kind == HK_CLASS_OPAQUE)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                            "tensor '%.*s': type %s is not supported", HK_STR(t->name),
                            type == NULL ? "unknown" : type->name);

@@ -43,6 +43,7 @@ bool hk_dequantize(unsigned type, const void *src, size_t n, float *dst)
 
 struct hk_decoder {
     struct hk_geometry g;
+    unsigned type; /* of the bytes, where the form is dense or blocks */
     const uint8_t *data;
     hk_dense_fn *dense;
     hk_block_fn *block;
@@ -67,6 +68,7 @@ static enum hk_status prepare(struct hk_decoder *d, const struct hk_file *f,
 {
     struct hk_bytes data = hk_tensor_data(f, t), residual = hk_tensor_residual(f, t);
     d->data = data.p;
+    d->type = d->g.mislabelled ? HK_TYPE_F32 : t->type;
     switch (d->g.form) {
     case HK_FORM_DENSE:
         d->dense = d->g.mislabelled ? hk_decode_f32 : hk_dense_decoder(t->type);
@@ -173,6 +175,14 @@ void hk_decoder_free(struct hk_decoder **d)
         free((*d)->bitmask.rank);
     free(*d);
     *d = NULL;
+}
+
+const uint8_t *hk_decoder_rows(const struct hk_decoder *d, unsigned *type)
+{
+    if (d->g.form != HK_FORM_DENSE && d->g.form != HK_FORM_BLOCKS)
+        return NULL;
+    *type = d->type;
+    return d->data;
 }
 
 /* Whole blocks go straight to DST, the parts at both ends through a buffer. */

@@ -297,7 +297,7 @@ static void check_dual(struct check *c)
 static void opaque(struct check *c)
 {
     c->g->form = HK_FORM_OPAQUE;
-    if (c->info->class == HK_CLASS_OPAQUE)
+    if (c->info->kind == HK_CLASS_OPAQUE)
         FAULT(c, UNDECODABLE, "type %s has no defined layout", c->info->name);
     else
         FAULT(c, UNDECODABLE, "sparsity bsr is not defined for %u dimensions", c->t->ndim);
@@ -334,13 +334,13 @@ static void check_form(struct check *c)
         c->g->form = HK_FORM_ZERO;
         expect_data(c, 0, 0);
         expect_no_extras(c);
-    } else if (c->info->class == HK_CLASS_OPAQUE) {
+    } else if (c->info->kind == HK_CLASS_OPAQUE) {
         opaque(c);
     } else if (sparse(c)) {
         return;
     } else if (c->t->sparsity == HK_SPARSITY_BSR) {
         opaque(c);
-    } else if (c->info->class == HK_CLASS_DUAL) {
+    } else if (c->info->kind == HK_CLASS_DUAL) {
         check_dual(c);
     } else if (has_split_form(type) && c->t->scale_size != 0) {
         check_split(c);

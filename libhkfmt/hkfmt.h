@@ -187,12 +187,8 @@ enum hk_type_class {
 
 struct hk_type_info {
     uint16_t type; /* enum hk_type */
-#ifdef __cplusplus
-    uint8_t type_class; /* the same member: "class" is a word of C++ */
-#else
-    uint8_t class; /* enum hk_type_class */
-#endif
-    int8_t gguf; /* ggml type number, -1 where GGUF has no such type */
+    uint8_t kind;  /* enum hk_type_class */
+    int8_t gguf;   /* ggml type number, -1 where GGUF has no such type */
     const char *name;
     uint16_t block_elems; /* elements in a block; 0 unless dense or block */
     uint16_t block_bytes; /* bytes in a block; 0 unless dense or block */
@@ -420,6 +416,10 @@ HK_API HK_MUST enum hk_status hk_decoder_new(struct hk_decoder **out, const stru
 /* Elements FIRST .. FIRST+N-1 in row-major order, which must lie inside the tensor, to DST. Safe
  * from several threads. Cost: linear in N plus one block. */
 HK_API void hk_decoder_read(const struct hk_decoder *d, uint64_t first, size_t n, float *dst);
+/* The tensor's bytes, if they are nothing but its elements or blocks in row-major order, and in
+ * *TYPE (enum hk_type) what they are, which a reference or a wrong label would not tell. NULL for
+ * every other form. */
+HK_API const uint8_t *hk_decoder_rows(const struct hk_decoder *d, unsigned *type);
 HK_API void hk_decoder_free(struct hk_decoder **d);
 
 /* ---- appendix ---- */

@@ -121,7 +121,9 @@ enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
     /* The head is padded even where no payload follows. */
     if (h->tensor_data_offset > end && h->tensor_data_offset <= s->size)
         end = h->tensor_data_offset;
-    if (appendix == 0)
+    /* Of a table that does not read through, sections are unknown. */
+    bool complete = s->f->tensor_count == h->tensor_count;
+    if (appendix == 0 && complete)
         check_tail(s, end);
     free(v.list);
     return HK_OK;
