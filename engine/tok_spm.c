@@ -66,13 +66,15 @@ static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file 
     return s;
 }
 
-/* Mark in JOINS the characters of PIECE, other than a blank, that a blank follows. */
-static void mark_joins(bool joins[256], struct hk_bytes piece)
+/* Mark the characters of PIECE, other than a blank, that a blank or a line's end follows. */
+static void mark_joins(struct hke_tokenizer *t, struct hk_bytes piece)
 {
     const uint8_t *end = piece.p + piece.n;
-    for (size_t i = 1; i + 3 <= piece.n; i++) {
+    for (size_t i = 1; i < piece.n; i++) {
         if (is_blank(piece.p + i, end) && !(i >= 3 && is_blank(piece.p + i - 3, end)))
-            joins[piece.p[i - 1]] = true;
+            t->joins[piece.p[i - 1]] = true;
+        if (piece.p[i] == '\n')
+            t->joins_line[piece.p[i - 1]] = true;
     }
 }
 
@@ -86,7 +88,7 @@ static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
         keep[i] = type == HKE_TOKEN_NORMAL || type == HKE_TOKEN_USER || type == HKE_TOKEN_UNUSED;
         t->has_unused |= type == HKE_TOKEN_UNUSED;
         if (keep[i])
-            mark_joins(t->joins, tok_string(&t->piece, i));
+            mark_joins(t, tok_string(&t->piece, i));
     }
     enum hk_status s = hke_tok_table_build(&t->words, &t->piece, keep, err);
     free(keep);

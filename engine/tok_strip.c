@@ -157,8 +157,9 @@ static bool ends_match(const uint8_t *begin, const uint8_t *p)
 
 static bool is_cut(const struct hke_tokenizer *t, const uint8_t *begin, const uint8_t *p)
 {
-    bool blank = *p == ' ' || (*p == '\n' && t->kind == TOK_BPE);
-    return blank && ends_match(begin, p) && (t->kind == TOK_BPE || !t->joins[p[-1]]);
+    if ((*p != ' ' && *p != '\n') || !ends_match(begin, p))
+        return false;
+    return t->kind == TOK_BPE || !(*p == ' ' ? t->joins : t->joins_line)[p[-1]];
 }
 
 /* Whether added token ID reaches over such a cut or looks at what is on the other side. */

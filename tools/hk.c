@@ -13,9 +13,11 @@ static const struct {
     {"convert", "GGUF to .hk and back"},
     {"dequant", "one tensor, or all, as f32: raw, .npy, JSON or text"},
     {"hardware-profile", "processor, kernels and cores in use, memory"},
+    {"detokenize", "text of token ids"},
     {"inspect", "header, metadata, tensors and appendix as JSON"},
     {"perplexity", "perplexity of text or ids, and the logits"},
     {"run", "generate text"},
+    {"tokenize", "token ids of a text"},
     {"verify", "every rule of the format, each fault with its offset"},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };

@@ -31,11 +31,12 @@ int tool_end(int status)
         failed = true;
         reason = errno;
     }
+    bool left = failed && reason == 0 && reader_left();
     if (fclose(stdout) != 0 && !failed) {
         failed = true;
         reason = errno;
     }
-    if (!failed || reason == EPIPE || (reason == 0 && reader_left()))
+    if (!failed || reason == EPIPE || left)
         return status;
     tool_warn("standard output", "%s", reason != 0 ? strerror(reason) : "write error");
     return TOOL_TROUBLE;
