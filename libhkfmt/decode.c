@@ -185,6 +185,22 @@ const uint8_t *hk_decoder_rows(const struct hk_decoder *d, unsigned *type)
     return d->data;
 }
 
+const uint8_t *hk_decoder_values(const struct hk_decoder *d)
+{
+    switch (d->g.form) {
+    case HK_FORM_2_4:
+        return d->pairs.values;
+    case HK_FORM_BITMASK:
+        return d->bitmask.values;
+    case HK_FORM_BSR:
+        return d->bsr.values;
+    case HK_FORM_TILED:
+        return d->data;
+    default:
+        return d->type == HK_TYPE_F32 ? d->data : NULL;
+    }
+}
+
 /* Whole blocks go straight to DST, the parts at both ends through a buffer. */
 static void read_blocks(const struct hk_decoder *d, uint64_t first, size_t n, float *dst)
 {
