@@ -1,68 +1,20 @@
-/* A context: the buffers of a batch, and the walk of a text through them. */
+/* A context: its options settled, and the walk of a text through it. */
 #include <stdlib.h>
 
+#include "engine/cores.h"
 #include "engine/model.h"
 
 enum {
-    DEFAULT_BATCH = 256,
-    LOGIT_FLOATS = 4 << 20
-}; /* 16 MiB of logits at once, or one position */
-
-struct share { /* a buffer and its size in floats */
-    float **to;
-    size_t rows, cols;
+    DEFAULT_BATCH = 512,
+    LOGIT_FLOATS = 4 << 20, /* 16 MiB of logits at once, or one position */
 };
 
-/* One allocation, cut into the buffers. */
-static enum hk_status allot(struct hke_context *c, const struct share *s, size_t count,
-                            struct hk_error *err)
+static size_t smaller(size_t a, size_t b)
 {
-    size_t all = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t n;
-        if (__builtin_mul_overflow(s[i].rows, s[i].cols, &n) ||
-            __builtin_add_overflow(all, n, &all))
-            return hk_fail_nomem(err);
-    }
-    c->arena = calloc(all, sizeof *c->arena);
-    if (c->arena == NULL)
-        return hk_fail_nomem(err);
-    float *at = c->arena;
-    for (size_t i = 0; i < count; i++) {
-        *s[i].to = at;
-        at += s[i].rows * s[i].cols;
-    }
-    return HK_OK;
+    return a < b ? a : b;
 }
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static enum hk_status make_buffers(struct hke_context *c, struct hk_error *err)
-{
-    const struct hke_params *p = &c->model->params;
-    size_t n = c->batch, att = (size_t)p->heads * p->value_dim;
-    size_t widest = larger(p->width, larger(p->ffn, att));
-    const struct share s[] = {
-        {&c->x, n, p->width},
-        {&c->h, n, p->width},
-        {&c->q, n, (size_t)p->heads * p->key_dim},
-        {&c->k, n, (size_t)p->kv_heads * p->key_dim},
-        {&c->v, n, (size_t)p->kv_heads * p->value_dim},
-        {&c->att, n, att},
-        {&c->gate, n, p->ffn},
-        {&c->up, n, p->ffn},
-        {&c->row, HKE_ROW_GROUP, widest},
-        {&c->scores, HKE_SEGMENT, 1},
-        {&c->part, p->value_dim, 1},
-        {&c->logits, c->logit_rows, p->vocab},
-    };
-    return allot(c, s, sizeof s / sizeof *s, err);
-}
-
-static enum hk_status set_up(struct hke_context *c, const struct hke_context_options *opt,
+static enum hk_status settle(struct hke_context *c, const struct hke_context_options *opt,
                              struct hk_error *err)
 {
     const struct hke_params *p = &c->model->params;
@@ -72,13 +24,41 @@ static enum hk_status set_up(struct hke_context *c, const struct hke_context_opt
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "a context of %zu positions in batches of %zu: at most %d and %d",
                        c->positions, c->batch, (int)HKE_MAX_POSITIONS, (int)HKE_MAX_BATCH);
-    c->batch = c->batch < c->positions ? c->batch : c->positions;
+    c->batch = smaller(c->batch, c->positions);
     c->every_logit = opt->every_logit;
     c->logit_rows = 1;
     if (c->every_logit && p->vocab < LOGIT_FLOATS)
-        c->logit_rows = LOGIT_FLOATS / p->vocab;
-    c->logit_rows = c->logit_rows < c->batch ? c->logit_rows : c->batch;
-    enum hk_status st = make_buffers(c, err);
+        c->logit_rows = smaller(LOGIT_FLOATS / p->vocab, c->batch);
+    c->activations = opt->activations;
+    return c->activations == HKE_ACTIVATIONS_F32 ? HK_OK : hke_check_kernels(c->model, err);
+}
+
+static enum hk_status start(struct hke_context *c, const struct hke_context_options *opt,
+                            struct hk_error *err)
+{
+    unsigned threads = opt->threads;
+    if (threads == 0) {
+        struct hke_cores cores;
+        hke_cores_find(&cores, "", NULL);
+        threads = cores.threads;
+    }
+    const char *why_not = NULL;
+    c->kernels = opt->kernels;
+    if (c->kernels == NULL)
+        why_not = hkk_select(NULL, &c->kernels);
+    if (why_not != NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "no kernels: %s", why_not);
+    return hke_pool_new(threads, &c->pool, err);
+}
+
+static enum hk_status set_up(struct hke_context *c, const struct hke_context_options *opt,
+                             struct hk_error *err)
+{
+    enum hk_status st = settle(c, opt, err);
+    if (st == HK_OK)
+        st = start(c, opt, err);
+    if (st == HK_OK)
+        st = hke_buffers_new(c, err);
     return st == HK_OK ? hke_cache_init(&c->cache, c->model, c->positions, err) : st;
 }
 
@@ -102,7 +82,8 @@ void hke_context_free(struct hke_context **c)
     if (*c == NULL)
         return;
     hke_cache_free(&(*c)->cache);
-    free((*c)->arena);
+    hke_buffers_free(*c);
+    hke_pool_free(&(*c)->pool);
     free(*c);
     *c = NULL;
 }
@@ -122,17 +103,14 @@ size_t hke_context_used(const struct hke_context *c)
     return c->used;
 }
 
-/* The path that computes in 32-bit floats has one thread and the portable kernels. */
 unsigned hke_context_threads(const struct hke_context *c)
 {
-    (void)c;
-    return 1;
+    return hke_pool_workers(c->pool);
 }
 
 const char *hke_context_kernels(const struct hke_context *c)
 {
-    (void)c;
-    return "generic";
+    return c->kernels->name;
 }
 
 const float *hke_logits(const struct hke_context *c)
@@ -159,23 +137,31 @@ static enum hk_status check_ids(const struct hke_context *c, const uint32_t *id,
     return HK_OK;
 }
 
-/* Logits of the batch of N that follows the used positions: of all of them, or of the last of the
- * whole text. */
-static enum hk_status give_logits(struct hke_context *c, size_t n, bool last, hke_logits_fn *fn,
-                                  void *arg, struct hk_error *err)
+/* Logits of the pass's tokens from FIRST on, as many at a time as there is room for; the first lot
+ * was computed with the pass. */
+static enum hk_status give_logits(struct hke_pass *p, hke_logits_fn *fn, void *arg,
+                                  struct hk_error *err)
 {
+    struct hke_context *c = p->c;
     size_t vocab = c->model->params.vocab;
-    size_t first = c->every_logit ? 0 : last ? n - 1 : n;
     enum hk_status st = HK_OK;
-    while (first < n && st == HK_OK) {
-        size_t rows = n - first < c->logit_rows ? n - first : c->logit_rows;
-        hke_forward_logits(c, first, rows);
-        for (size_t i = 0; fn != NULL && i < rows && st == HK_OK; i++)
-            st = fn(arg, c->used + first + i, c->logits + i * vocab, vocab, err);
-        c->last = c->logits + (rows - 1) * vocab;
-        first += rows;
+    while (p->rows > 0 && st == HK_OK) {
+        for (size_t i = 0; fn != NULL && i < p->rows && st == HK_OK; i++)
+            st = fn(arg, c->used + p->first + i, c->logits + i * vocab, vocab, err);
+        c->last = c->logits + (p->rows - 1) * vocab;
+        p->first += p->rows;
+        p->rows = smaller(p->n - p->first, c->logit_rows);
+        if (p->rows > 0 && st == HK_OK)
+            hke_forward_logits(p);
     }
     return st;
+}
+
+/* The tokens whose logits are wanted: all of them, or the last of the whole text. */
+static struct hke_pass pass_of(struct hke_context *c, const uint32_t *id, size_t n, bool last)
+{
+    size_t first = c->every_logit ? 0 : last ? n - 1 : n;
+    return (struct hke_pass){c, id, n, first, smaller(n - first, c->logit_rows)};
 }
 
 enum hk_status hke_eval(struct hke_context *c, const uint32_t *id, size_t n, hke_logits_fn *fn,
@@ -185,9 +171,10 @@ enum hk_status hke_eval(struct hke_context *c, const uint32_t *id, size_t n, hke
     if (st == HK_OK)
         st = hke_cache_reserve(&c->cache, c->used + n, err);
     for (size_t done = 0; done < n && st == HK_OK;) {
-        size_t batch = n - done < c->batch ? n - done : c->batch;
-        hke_forward(c, id + done, batch);
-        st = give_logits(c, batch, done + batch == n, fn, arg, err);
+        size_t batch = smaller(n - done, c->batch);
+        struct hke_pass p = pass_of(c, id + done, batch, done + batch == n);
+        hke_forward(&p);
+        st = give_logits(&p, fn, arg, err);
         c->used += batch;
         done += batch;
     }

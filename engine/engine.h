@@ -1,8 +1,8 @@
 /* engine.h: a model from a file, and what it makes of token ids.
  *
  * A model is immutable once loaded: any number of contexts may use it. A context belongs to one
- * thread. Results depend on the file, the ids and nothing else: not on batches. Nothing here
- * prints, exits or reads the environment. */
+ * thread. Results depend on the file, the ids and whether activations are rounded, and nothing
+ * else: not on batches, threads or kernels. Nothing here prints, exits or reads the environment. */
 #ifndef HKE_ENGINE_H
 #define HKE_ENGINE_H
 
@@ -13,29 +13,42 @@
 
 struct hke_model;
 
+enum hke_rope_scaling { HKE_ROPE_PLAIN, HKE_ROPE_LINEAR, HKE_ROPE_LLAMA3, HKE_ROPE_YARN };
+
+/* How far positions turn: pair i by base^(-2i / rope_dims) a position, scaled as rope.c says. */
+struct hke_rope {
+    enum hke_rope_scaling scaling;
+    double base, factor;
+    double original;             /* positions that the model was first made for */
+    double low_freq, high_freq;  /* llama3: turns in those between which it blends */
+    double beta_fast, beta_slow; /* yarn: likewise */
+    double mix;                  /* yarn: how much of the blend, 1 for all */
+    double magnitude;            /* of what is turned: turning may stretch */
+};
+
 struct hke_params { /* as the file states them, or their defaults */
     const char *architecture;
     uint32_t layers;
-    uint32_t width;      /* of the stream between layers */
-    uint32_t ffn;        /* of the feed-forward part */
-    uint32_t heads;      /* of queries */
-    uint32_t kv_heads;   /* of keys and values; divides heads */
-    uint32_t key_dim;    /* of one head */
-    uint32_t value_dim;  /* likewise */
-    uint32_t rope_dims;  /* leading elements of a head that are turned; even */
-    uint32_t vocab;      /* rows of the embedding, and logits of a position */
-    uint32_t tokens;     /* of them named by the file's vocabulary; vocab if it has none */
-    uint32_t context;    /* positions the model was made for */
-    bool neox;           /* rope turns halves against each other, not neighbours */
-    float epsilon;       /* of the norms */
-    double rope_base;    /* angle of pair i at position p: p * base^(-2i / rope_dims) ... */
-    double rope_divisor; /* ... over this */
+    uint32_t width;     /* of the stream between layers */
+    uint32_t ffn;       /* of the feed-forward part */
+    uint32_t heads;     /* of queries */
+    uint32_t kv_heads;  /* of keys and values; divides heads */
+    uint32_t key_dim;   /* of one head */
+    uint32_t value_dim; /* likewise */
+    uint32_t rope_dims; /* leading elements of a head that are turned; even */
+    uint32_t vocab;     /* rows of the embedding, and logits of a position */
+    uint32_t tokens;    /* of them named by the file's vocabulary; vocab if it has none */
+    uint32_t context;   /* positions the model was made for */
+    bool neox;          /* rope turns halves against each other, not neighbours */
+    float epsilon;      /* of the norms */
+    struct hke_rope rope;
 };
 
 /* Check that F is a model of a known architecture, whole, with every shape right and every type
- * decodable, and prepare it; F must outlive it. HK_E_UNSUPPORTED names an architecture, a feature
- * or a type that is not run here; HK_E_MISSING an absent key or tensor; HK_E_FORMAT and HK_E_RANGE
- * a wrong one. Cost: the metadata, the table and the norms; weights are not touched. */
+ * decodable, and prepare it; weights stay where F has them, so it must outlive the model.
+ * HK_E_UNSUPPORTED names an architecture, a feature or a type that is not run here; HK_E_MISSING an
+ * absent key or tensor; HK_E_FORMAT and HK_E_RANGE a wrong one. Cost: the metadata, the table and
+ * the norms; weights are not touched. */
 HK_MUST enum hk_status hke_model_new(struct hke_model **out, const struct hk_file *f,
                                      struct hk_error *err);
 /* *M becomes NULL. NULL is allowed. */
@@ -52,13 +65,13 @@ struct hke_context;
 struct hkk_table; /* kernels/kernels.h */
 
 enum hke_activations {
-    HKE_ACTIVATIONS_Q8,  /* int8 where weights are quantised */
-    HKE_ACTIVATIONS_F32, /* never rounded: what the other is measured against */
+    HKE_ACTIVATIONS_Q8,  /* int8 where weights are quantised; these need kernels of their own */
+    HKE_ACTIVATIONS_F32, /* never rounded, weights widened to f32: what the other is measured by */
 };
 
 struct hke_context_options {
     size_t positions; /* most of them; 0: what the model was made for */
-    size_t batch;     /* positions computed together; 0: 256. Only time and memory depend on it */
+    size_t batch;     /* positions computed together; 0: 512. Only time and memory depend on it */
     bool every_logit; /* hke_eval() gives the logits of all positions, not only of the last */
     const struct hkk_table *kernels; /* NULL: the best that run here. Only time depends on it */
     unsigned threads;                /* 0: as many as the machine is good for; likewise */
@@ -67,8 +80,9 @@ struct hke_context_options {
 
 enum { HKE_MAX_POSITIONS = 1 << 24, HKE_MAX_BATCH = 4096 };
 
-/* M must outlive it. HK_E_USE: options out of bounds. Memory: the buffers of a batch; the cache
- * grows with the positions used. */
+/* M must outlive it. HK_E_USE: options out of bounds. HK_E_UNSUPPORTED names a matrix and its type,
+ * for which there are no kernels. Memory: the buffers of a batch; the cache grows with the
+ * positions used. */
 HK_MUST enum hk_status hke_context_new(struct hke_context **out, const struct hke_model *m,
                                        const struct hke_context_options *opt, struct hk_error *err);
 /* *C becomes NULL. NULL is allowed. */
@@ -77,7 +91,7 @@ void hke_context_free(struct hke_context **c);
 void hke_context_reset(struct hke_context *c);
 size_t hke_context_positions(const struct hke_context *c); /* most of them */
 size_t hke_context_used(const struct hke_context *c);
-/* What it computes with, which may be less than was asked for. */
+/* What it computes with. */
 unsigned hke_context_threads(const struct hke_context *c);
 const char *hke_context_kernels(const struct hke_context *c);
 

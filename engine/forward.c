@@ -1,164 +1,197 @@
-/* One forward pass over a batch of positions, weights decoded to f32 row by row: each row once a
- * batch, whatever its type. This is the arithmetic that faster paths are measured against. Nothing
- * is allocated here, and every token's numbers are its own: batches do not change them. */
-#include <math.h>
-#include <string.h>
-
+/* One pass over a batch of positions: all workers run it in step, with a barrier wherever what one
+ * wrote is read by others. Within a step the tokens, heads or rows are shared among them; every
+ * number is computed from its own token alone, so neither batches nor threads change it. */
 #include "engine/model.h"
-#include "kernels/kernels.h"
 
-/* ---- matrix times batch ---- */
-
-struct product { /* y[t][r] = dot(w[r], x[t]) for N tokens, row lengths those of W */
-    const struct hke_matrix *w;
-    const float *x;
-    float *y;
-    size_t n;
-};
-
-/* y[0..COUNT) of COUNT rows, which lie one after the other. */
-static void product_group(const float *row, size_t count, const float *x, size_t cols, float *y)
+static const struct hke_params *params(const struct hke_pass *p)
 {
-    size_t g = 0;
-    for (; g + 2 <= count; g += 2)
-        hkk_dot2_f32(row + g * cols, x, cols, y + g);
-    if (g < count)
-        y[g] = hkk_dot_f32(row + g * cols, x, cols);
+    return &p->c->model->params;
 }
 
-/* Rows BEGIN to END; ROW is room for HKE_ROW_GROUP of them. Rows are apart from each other, so any
- * split of them gives the same numbers. */
-static void product_rows(const struct product *p, size_t begin, size_t end, float *row)
+/* The next tokens of TOTAL for this worker. */
+static bool take(const struct hke_pass *p, size_t total, size_t *begin, size_t *end)
 {
-    size_t cols = p->w->cols, rows = p->w->rows;
-    for (size_t r = begin; r < end; r += HKE_ROW_GROUP) {
-        size_t count = end - r < HKE_ROW_GROUP ? end - r : HKE_ROW_GROUP;
-        hk_decoder_read(p->w->decoder, (uint64_t)r * cols, count * cols, row);
-        for (size_t t = 0; t < p->n; t++)
-            product_group(row, count, p->x + t * cols, cols, p->y + t * rows + r);
-    }
+    return hke_pool_take(p->c->pool, total, hke_grain(p->c, total, total), begin, end);
 }
 
-static void multiply(const struct hke_context *c, const struct hke_matrix *w, const float *x,
-                     float *y, size_t n)
+/* ---- between the products ---- */
+
+static void embed(const struct hke_pass *p, size_t t)
 {
-    const struct product p = {w, x, y, n};
-    product_rows(&p, 0, w->rows, c->row);
+    size_t width = params(p)->width;
+    hk_decoder_read(p->c->model->embedding.decoder, (uint64_t)p->id[t] * width, width,
+                    p->c->x + t * width);
 }
 
-/* ---- steps over a batch ---- */
-
-static void norm_all(const struct hke_context *c, const float *x, const float *w, size_t n)
+/* Complete the stream of the tokens from FROM on by what the layer before added (the embedding, if
+ * there is none), then norm it for the product with IN, which is of these tokens. */
+static void norm_all(const struct hke_pass *p, const float *norm, bool first, size_t from,
+                     const struct hke_input *in)
 {
-    const struct hke_params *p = &c->model->params;
-    for (size_t t = 0; t < n; t++)
-        hkk_rms_norm_f32(c->h + t * p->width, x + t * p->width, w, p->width, p->epsilon);
+    const struct hke_context *c = p->c;
+    size_t width = params(p)->width, begin, end;
+    while (take(p, p->n - from, &begin, &end))
+        for (size_t t = begin; t < end; t++) {
+            float *x = c->x + (from + t) * width, *h = c->h + (from + t) * width;
+            if (first)
+                embed(p, from + t);
+            else
+                c->kernels->add(x, h, width);
+            c->kernels->rms_norm(h, x, norm, width, params(p)->epsilon);
+            hke_input_round(p, in, t);
+        }
+    hke_pool_barrier(c->pool);
 }
 
-static void add_bias(float *y, const float *bias, size_t n, size_t width)
+/* Bias, norm and turn the head HEAD at Y; bias and norm may be NULL. */
+static void turn_head(const struct hke_pass *p, float *y, size_t head, size_t token,
+                      const float *bias, const float *norm)
 {
-    for (size_t t = 0; bias != NULL && t < n; t++)
-        hkk_add_f32(y + t * width, bias, width);
+    const struct hke_params *m = params(p);
+    const struct hkk_table *k = p->c->kernels;
+    if (bias != NULL)
+        k->add(y, bias + head * m->key_dim, m->key_dim);
+    if (norm != NULL)
+        k->rms_norm(y, y, norm, m->key_dim, m->epsilon);
+    k->rope(y, hke_cache_turns(&p->c->cache, p->c->used + token), m->rope_dims / 2, m->neox);
 }
 
-/* Norm (may be NULL) and turn each of HEADS heads of N tokens. */
-static void turn_heads(const struct hke_context *c, float *y, size_t heads, const float *norm,
-                       size_t n)
+/* The key and the value of HEAD into the cache. */
+static void store_head(const struct hke_pass *p, const struct hke_layer *l, size_t layer,
+                       size_t head, size_t token)
 {
-    const struct hke_params *p = &c->model->params;
-    for (size_t i = 0; i < n * heads; i++) {
-        float *head = y + i * p->key_dim;
-        if (norm != NULL)
-            hkk_rms_norm_f32(head, head, norm, p->key_dim, p->epsilon);
-        hkk_rope_f32(head, hke_cache_turns(&c->cache, c->used + i / heads), p->rope_dims / 2,
-                     p->neox);
-    }
+    const struct hke_context *c = p->c;
+    const struct hke_params *m = params(p);
+    size_t position = c->used + token, segment = position / HKK_SEGMENT,
+           at = position % HKK_SEGMENT;
+    float *key = c->k + (token * m->kv_heads + head) * m->key_dim;
+    float *value = c->v + (token * m->kv_heads + head) * m->value_dim;
+    turn_head(p, key, head, token, l->k_bias, l->k_norm);
+    c->kernels->store_key(hke_cache_keys(&c->cache, layer, head, segment), at, key, m->key_dim);
+    if (l->v_bias != NULL)
+        c->kernels->add(value, l->v_bias + head * m->value_dim, m->value_dim);
+    c->kernels->to_half(hke_cache_values(&c->cache, layer, head, segment) + at * m->value_dim,
+                        value, m->value_dim);
 }
 
-static void store(const struct hke_context *c, size_t layer, size_t n)
+static void place_heads(const struct hke_pass *p, size_t layer)
 {
-    const struct hke_params *p = &c->model->params;
-    for (size_t i = 0; i < n * p->kv_heads; i++) {
-        size_t head = i % p->kv_heads, position = c->used + i / p->kv_heads;
-        memcpy(hke_cache_key(&c->cache, layer, head, position), c->k + i * p->key_dim,
-               p->key_dim * sizeof *c->k);
-        memcpy(hke_cache_value(&c->cache, layer, head, position), c->v + i * p->value_dim,
-               p->value_dim * sizeof *c->v);
-    }
-}
-
-/* HEAD's value of a query at POSITION, from all positions up to it, into OUT. */
-static void attend(const struct hke_context *c, size_t layer, size_t head, size_t position,
-                   const float *q, float *out)
-{
-    const struct hke_params *p = &c->model->params;
-    size_t kv = head / (p->heads / p->kv_heads);
-    float scale = 1.0f / sqrtf((float)p->key_dim);
-    struct hkk_attention all = {.sum = out};
-    for (size_t at = 0; at <= position; at += HKE_SEGMENT) {
-        size_t n = position + 1 - at < HKE_SEGMENT ? position + 1 - at : HKE_SEGMENT;
-        struct hkk_attention part = {.sum = at == 0 ? out : c->part};
-        hkk_attend_f32(&part, q, hke_cache_key(&c->cache, layer, kv, at),
-                       hke_cache_value(&c->cache, layer, kv, at), n, p->key_dim, p->value_dim,
-                       scale, c->scores);
-        if (at == 0)
-            all = part;
-        else
-            hkk_attention_merge_f32(&all, &part, p->value_dim);
-    }
-    hkk_attention_finish_f32(&all, p->value_dim);
+    const struct hke_params *m = params(p);
+    const struct hke_layer *l = &p->c->model->layers[layer];
+    size_t each = (size_t)m->heads + m->kv_heads, begin, end;
+    while (take(p, p->n * each, &begin, &end))
+        for (size_t i = begin; i < end; i++) {
+            size_t token = i / each, head = i % each;
+            if (head < m->heads)
+                turn_head(p, p->c->q + (token * m->heads + head) * m->key_dim, head, token,
+                          l->q_bias, l->q_norm);
+            else
+                store_head(p, l, layer, head - m->heads, token);
+        }
+    hke_pool_barrier(p->c->pool);
 }
 
 /* ---- the layers ---- */
 
-static void attention(const struct hke_context *c, size_t layer, size_t n)
+static void look_back(const struct hke_pass *p, struct hke_worker *own, size_t layer, size_t from)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hke_context *c = p->c;
+    const struct hke_params *m = params(p);
     const struct hke_layer *l = &c->model->layers[layer];
-    norm_all(c, c->x, l->attn_norm, n);
-    multiply(c, &l->q, c->h, c->q, n);
-    multiply(c, &l->k, c->h, c->k, n);
-    multiply(c, &l->v, c->h, c->v, n);
-    add_bias(c->q, l->q_bias, n, l->q.rows);
-    add_bias(c->k, l->k_bias, n, l->k.rows);
-    add_bias(c->v, l->v_bias, n, l->v.rows);
-    turn_heads(c, c->q, p->heads, l->q_norm, n);
-    turn_heads(c, c->k, p->kv_heads, l->k_norm, n);
-    store(c, layer, n);
-    for (size_t i = 0; i < n * p->heads; i++)
-        attend(c, layer, i % p->heads, c->used + i / p->heads, c->q + i * p->key_dim,
-               c->att + i * p->value_dim);
-    multiply(c, &l->o, c->att, c->h, n);
-    hkk_add_f32(c->x, c->h, n * p->width);
+    const struct hke_matrix *qkv[] = {&l->q, &l->k, &l->v}, *o[] = {&l->o};
+    const struct hke_product to[] = {{&l->q, c->q}, {&l->k, c->k}, {&l->v, c->v}};
+    size_t att = (size_t)m->heads * m->value_dim;
+    struct hke_input in;
+    hke_input_of(p, c->h, p->n, qkv, 3, &in);
+    norm_all(p, l->attn_norm, layer == 0, 0, &in);
+    hke_multiply(p, own, &in, to, 3);
+    place_heads(p, layer);
+    if (from == p->n)
+        return;
+    hke_attend(p, own, layer, from);
+    hke_input_of(p, c->att + from * att, p->n - from, o, 1, &in);
+    hke_input_round_all(p, &in);
+    hke_multiply(p, own, &in, &(struct hke_product){&l->o, c->h + from * m->width}, 1);
 }
 
-static void feed_forward(const struct hke_context *c, size_t layer, size_t n)
+static void feed_forward(const struct hke_pass *p, struct hke_worker *own, size_t layer,
+                         size_t from)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hke_context *c = p->c;
+    const struct hke_params *m = params(p);
     const struct hke_layer *l = &c->model->layers[layer];
-    norm_all(c, c->x, l->ffn_norm, n);
-    multiply(c, &l->gate, c->h, c->gate, n);
-    multiply(c, &l->up, c->h, c->up, n);
-    hkk_silu_mul_f32(c->gate, c->up, n * p->ffn);
-    multiply(c, &l->down, c->gate, c->h, n);
-    hkk_add_f32(c->x, c->h, n * p->width);
+    const struct hke_matrix *both[] = {&l->gate, &l->up}, *down[] = {&l->down};
+    struct hke_input in;
+    hke_input_of(p, c->h + from * m->width, p->n - from, both, 2, &in);
+    norm_all(p, l->ffn_norm, false, from, &in);
+    hke_multiply_gated(p, own, &in, &l->gate, &l->up, c->gate);
+    hke_input_of(p, c->gate, p->n - from, down, 1, &in);
+    hke_input_round_all(p, &in);
+    hke_multiply(p, own, &in, &(struct hke_product){&l->down, c->h + from * m->width}, 1);
 }
 
-void hke_forward(struct hke_context *c, const uint32_t *id, size_t n)
+/* ---- logits ---- */
+
+/* Of the rows of x that the pass wants; h is free. */
+static void logits(const struct hke_pass *p, struct hke_worker *own)
 {
-    const struct hke_params *p = &c->model->params;
-    for (size_t t = 0; t < n; t++)
-        hk_decoder_read(c->model->embedding.decoder, (uint64_t)id[t] * p->width, p->width,
-                        c->x + t * p->width);
-    for (size_t layer = 0; layer < p->layers; layer++) {
-        attention(c, layer, n);
-        feed_forward(c, layer, n);
+    const struct hke_context *c = p->c;
+    const struct hke_matrix *w = hke_output(c->model);
+    size_t width = params(p)->width, begin, end;
+    struct hke_input in;
+    hke_input_of(p, c->h, p->rows, &w, 1, &in);
+    while (take(p, p->rows, &begin, &end))
+        for (size_t t = begin; t < end; t++) {
+            c->kernels->rms_norm(c->h + t * width, c->x + (p->first + t) * width,
+                                 c->model->output_norm, width, params(p)->epsilon);
+            hke_input_round(p, &in, t);
+        }
+    hke_pool_barrier(c->pool);
+    hke_multiply(p, own, &in, &(struct hke_product){w, c->logits}, 1);
+}
+
+static void complete_stream(const struct hke_pass *p)
+{
+    size_t width = params(p)->width, begin, end;
+    while (take(p, p->n - p->first, &begin, &end))
+        p->c->kernels->add(p->c->x + (p->first + begin) * width,
+                           p->c->h + (p->first + begin) * width, (end - begin) * width);
+    hke_pool_barrier(p->c->pool);
+}
+
+/* ---- the workers ---- */
+
+/* Of the last layer only the keys and values of tokens without logits are of use. */
+static void forward(void *arg, unsigned worker, unsigned workers)
+{
+    (void)workers;
+    const struct hke_pass *p = arg;
+    struct hke_worker *own = &p->c->worker[worker];
+    size_t layers = params(p)->layers;
+    for (size_t layer = 0; layer < layers; layer++) {
+        size_t from = layer + 1 < layers ? 0 : p->first;
+        look_back(p, own, layer, from);
+        if (from == p->n)
+            return;
+        feed_forward(p, own, layer, from);
     }
+    complete_stream(p);
+    logits(p, own);
 }
 
-void hke_forward_logits(struct hke_context *c, size_t first, size_t n)
+static void forward_logits(void *arg, unsigned worker, unsigned workers)
 {
-    const struct hke_model *m = c->model;
-    norm_all(c, c->x + first * m->params.width, m->output_norm, n);
-    multiply(c, m->output.decoder != NULL ? &m->output : &m->embedding, c->h, c->logits, n);
+    (void)workers;
+    const struct hke_pass *p = arg;
+    logits(p, &p->c->worker[worker]);
+}
+
+void hke_forward(struct hke_pass *p)
+{
+    hke_pool_run(p->c->pool, forward, p);
+}
+
+void hke_forward_logits(struct hke_pass *p)
+{
+    hke_pool_run(p->c->pool, forward_logits, p);
 }

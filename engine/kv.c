@@ -1,88 +1,114 @@
-/* The cache of keys and values, in segments that are allocated as the text grows. */
+/* The cache of keys and values, in segments that are allocated as the text grows: halves, laid out
+ * as the kernels want them. */
 #include <stdlib.h>
 
 #include "engine/model.h"
 
-/* Floats of a segment's parts. Dimensions are below 2^24 and shapes were checked against tensors,
- * but references to nothing have any shape: so the whole is checked once, in hke_cache_init(). */
-static size_t turns_size(const struct hke_params *p)
+/* Bytes of a segment's parts. Dimensions are at most 2^20 and 2^16 heads of them are far more than
+ * any file can hold, but references to nothing have any shape: so all is checked once. */
+struct layout {
+    size_t turns, parts, sums, halves;
+    size_t all;
+};
+
+static size_t key_halves(const struct hke_params *p)
 {
-    return (size_t)HKE_SEGMENT * p->rope_dims;
+    return (size_t)HKK_SEGMENT * p->key_dim;
 }
 
-static size_t layer_size(const struct hke_params *p)
+static size_t value_halves(const struct hke_params *p)
 {
-    return (size_t)HKE_SEGMENT * p->kv_heads * ((size_t)p->key_dim + p->value_dim);
+    return (size_t)HKK_SEGMENT * p->value_dim;
 }
 
-static bool segment_size(const struct hke_params *p, size_t *floats)
+static size_t layer_halves(const struct hke_params *p)
 {
-    size_t n, bytes;
-    if (__builtin_mul_overflow(layer_size(p), (size_t)p->layers, &n) ||
-        __builtin_add_overflow(n, turns_size(p), &n) ||
-        __builtin_mul_overflow(n, sizeof(float), &bytes))
-        return false;
-    *floats = n;
-    return true;
+    return p->kv_heads * (key_halves(p) + value_halves(p));
+}
+
+static bool add_part(struct layout *l, size_t bytes, size_t *part)
+{
+    *part = bytes;
+    return !__builtin_add_overflow(bytes, (size_t)HKK_ALIGN - 1, part) &&
+           !__builtin_add_overflow(l->all, *part -= *part % HKK_ALIGN, &l->all);
+}
+
+static bool lay_out(const struct hke_params *p, struct layout *l)
+{
+    size_t halves;
+    *l = (struct layout){0};
+    return !__builtin_mul_overflow(layer_halves(p) * sizeof(uint16_t), (size_t)p->layers,
+                                   &halves) &&
+           add_part(l, (size_t)HKK_SEGMENT * p->rope_dims * sizeof(float), &l->turns) &&
+           add_part(l, p->heads * sizeof(struct hkk_attention), &l->parts) &&
+           add_part(l, (size_t)p->heads * p->value_dim * sizeof(float), &l->sums) &&
+           add_part(l, halves, &l->halves);
 }
 
 enum hk_status hke_cache_init(struct hke_cache *c, const struct hke_model *m, size_t positions,
                               struct hk_error *err)
 {
-    size_t floats;
+    struct layout l;
     c->model = m;
-    c->segments = (positions + HKE_SEGMENT - 1) / HKE_SEGMENT;
+    c->segments = (positions + HKK_SEGMENT - 1) / HKK_SEGMENT;
     c->segment = calloc(c->segments, sizeof *c->segment);
-    if (c->segment == NULL || !segment_size(&m->params, &floats))
-        return hk_fail_nomem(err);
-    return HK_OK;
+    return c->segment != NULL && lay_out(&m->params, &l) ? HK_OK : hk_fail_nomem(err);
 }
 
 void hke_cache_free(struct hke_cache *c)
 {
     for (size_t i = 0; i < c->allocated; i++)
-        free(c->segment[i]);
+        free(c->segment[i].turns);
     free(c->segment);
+}
+
+/* Segment I, with the turns of its positions. */
+static enum hk_status add_segment(struct hke_cache *c, size_t i, struct hk_error *err)
+{
+    const struct hke_params *p = &c->model->params;
+    struct layout l;
+    lay_out(p, &l);
+    char *base = aligned_alloc(HKK_ALIGN, l.all);
+    if (base == NULL)
+        return hk_fail_nomem(err);
+    struct hke_segment *s = &c->segment[i];
+    s->turns = (void *)base;
+    s->part = (void *)(base + l.turns);
+    s->halves = (void *)(base + l.turns + l.parts + l.sums);
+    float *sums = (void *)(base + l.turns + l.parts);
+    for (size_t head = 0; head < p->heads; head++)
+        s->part[head] = (struct hkk_attention){.sum = sums + head * p->value_dim};
+    for (size_t at = 0; at < HKK_SEGMENT; at++)
+        hke_rope_turns(c->model, i * HKK_SEGMENT + at, s->turns + at * p->rope_dims);
+    return HK_OK;
 }
 
 enum hk_status hke_cache_reserve(struct hke_cache *c, size_t positions, struct hk_error *err)
 {
-    const struct hke_params *p = &c->model->params;
-    while (c->allocated * HKE_SEGMENT < positions) {
-        size_t floats = 0;
-        segment_size(p, &floats);
-        float *s = malloc(floats * sizeof *s);
-        if (s == NULL)
-            return hk_fail_nomem(err);
-        for (size_t i = 0; i < HKE_SEGMENT; i++)
-            hke_rope_turns(c->model, c->allocated * HKE_SEGMENT + i, s + i * p->rope_dims);
-        c->segment[c->allocated++] = s;
+    enum hk_status st = HK_OK;
+    while (st == HK_OK && c->allocated * HKK_SEGMENT < positions) {
+        st = add_segment(c, c->allocated, err);
+        c->allocated += st == HK_OK;
     }
-    return HK_OK;
+    return st;
 }
 
 const float *hke_cache_turns(const struct hke_cache *c, size_t position)
 {
-    return c->segment[position / HKE_SEGMENT] + position % HKE_SEGMENT * c->model->params.rope_dims;
+    return c->segment[position / HKK_SEGMENT].turns +
+           position % HKK_SEGMENT * c->model->params.rope_dims;
 }
 
 /* In a layer all heads' keys come first, then all heads' values. */
-static float *layer_of(const struct hke_cache *c, size_t layer, size_t position)
+uint16_t *hke_cache_keys(const struct hke_cache *c, size_t layer, size_t head, size_t segment)
 {
     const struct hke_params *p = &c->model->params;
-    return c->segment[position / HKE_SEGMENT] + turns_size(p) + layer * layer_size(p);
+    return c->segment[segment].halves + layer * layer_halves(p) + head * key_halves(p);
 }
 
-float *hke_cache_key(const struct hke_cache *c, size_t layer, size_t head, size_t position)
-{
-    size_t dim = c->model->params.key_dim;
-    return layer_of(c, layer, position) + (head * HKE_SEGMENT + position % HKE_SEGMENT) * dim;
-}
-
-float *hke_cache_value(const struct hke_cache *c, size_t layer, size_t head, size_t position)
+uint16_t *hke_cache_values(const struct hke_cache *c, size_t layer, size_t head, size_t segment)
 {
     const struct hke_params *p = &c->model->params;
-    size_t keys = (size_t)HKE_SEGMENT * p->kv_heads * p->key_dim;
-    size_t row = head * HKE_SEGMENT + position % HKE_SEGMENT;
-    return layer_of(c, layer, position) + keys + row * p->value_dim;
+    return c->segment[segment].halves + layer * layer_halves(p) + p->kv_heads * key_halves(p) +
+           head * value_halves(p);
 }

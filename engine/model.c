@@ -16,6 +16,8 @@ static enum hk_status load(struct hke_model *m, struct hk_error *err)
         st = hke_read_params(m->file, m->arch, &m->params, err);
     if (st == HK_OK)
         st = hke_bind_weights(m, err);
+    if (st == HK_OK)
+        st = hke_rope_prepare(m, err);
     return st;
 }
 

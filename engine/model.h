@@ -1,8 +1,11 @@
-/* model.h: what the engine's files share: parameters, the table of architectures, bound weights. */
+/* model.h: what the engine's files share: parameters, the table of architectures, bound weights,
+ * the cache, a context's buffers, a pass. */
 #ifndef HKE_MODEL_H
 #define HKE_MODEL_H
 
 #include "engine/engine.h"
+#include "engine/pool.h"
+#include "kernels/kernels.h"
 
 /* ---- architectures (arch.c) ---- */
 
@@ -39,8 +42,11 @@ enum hk_status hke_read_params(const struct hk_file *f, const struct hke_arch *a
 
 /* ---- weights (weights.c) ---- */
 
-struct hke_matrix { /* [rows][cols] of any decodable type; decoder NULL: absent */
+struct hke_matrix {                 /* [rows][cols] of any decodable type */
+    const struct hk_tensor *tensor; /* NULL: absent */
     struct hk_decoder *decoder;
+    const uint8_t *data; /* in the file, whole rows of TYPE for which there are kernels; or NULL */
+    unsigned type;       /* enum hkk_type */
     size_t rows, cols;
 };
 
@@ -55,9 +61,10 @@ struct hke_model {
     const struct hk_file *file;
     const struct hke_arch *arch;
     struct hke_params params;
-    struct hke_matrix embedding, output; /* output.decoder NULL: the embedding serves */
+    struct hke_matrix embedding, output; /* output.tensor NULL: the embedding serves */
     float *output_norm;
-    float *rope_factors; /* rope_dims / 2 divisors of the frequencies; NULL: all 1 */
+    float *rope_factors;    /* rope_dims / 2 divisors of the frequencies; NULL: all 1 */
+    double *rope_frequency; /* rope_dims / 2: turn of a pair from one position to the next */
     struct hke_layer *layers;
 };
 
@@ -66,17 +73,36 @@ enum hk_status hke_check_types(const struct hk_file *f, struct hk_error *err);
 /* Bind every tensor of M's file to its place. HK_E_MISSING, HK_E_FORMAT: one is absent, misshapen,
  * forbidden by the architecture or of no use in it. M is freed by the caller in either case. */
 enum hk_status hke_bind_weights(struct hke_model *m, struct hk_error *err);
+/* Every matrix can be multiplied with rounded activations. HK_E_UNSUPPORTED names one that cannot,
+ * and its type. */
+enum hk_status hke_check_kernels(const struct hke_model *m, struct hk_error *err);
 void hke_free_weights(struct hke_model *m);
+
+/* The matrix that logits are made with. */
+static inline const struct hke_matrix *hke_output(const struct hke_model *m)
+{
+    return m->output.tensor != NULL ? &m->output : &m->embedding;
+}
+
+/* ---- the rope's table (rope.c) ---- */
+
+/* The frequencies of M, whose parameters and factors are known. */
+enum hk_status hke_rope_prepare(struct hke_model *m, struct hk_error *err);
+/* cosine, sine, ... of every pair at POSITION. Computed in double, rounded once. */
+void hke_rope_turns(const struct hke_model *m, size_t position, float *out);
 
 /* ---- the cache (kv.c) ---- */
 
-enum { HKE_SEGMENT = 256 }; /* positions; attention's unit, so results hang on it */
+/* HKK_SEGMENT positions of all layers. */
+struct hke_segment {
+    float *turns; /* of the rope: rope_dims for each position. Start of the allocation */
+    struct hkk_attention *part; /* for each head: what the segment alone gives to one query */
+    uint16_t *halves;           /* keys and values as kernels.h lays them out, layer by layer */
+};
 
-/* Positions SEGMENT * i onwards: turns of the rope, then keys and values of each layer and head,
- * position by position. f32: this is the path that others are measured against. */
 struct hke_cache {
     const struct hke_model *model;
-    float **segment;
+    struct hke_segment *segment;
     size_t segments, allocated;
 };
 
@@ -87,44 +113,107 @@ void hke_cache_free(struct hke_cache *c);
 enum hk_status hke_cache_reserve(struct hke_cache *c, size_t positions, struct hk_error *err);
 /* Cosine and sine pairs of POSITION. */
 const float *hke_cache_turns(const struct hke_cache *c, size_t position);
-/* Where LAYER's HEAD keeps its key or value of POSITION; those of later positions of the segment
- * follow. */
-float *hke_cache_key(const struct hke_cache *c, size_t layer, size_t head, size_t position);
-float *hke_cache_value(const struct hke_cache *c, size_t layer, size_t head, size_t position);
+/* The part of segment SEGMENT that LAYER's HEAD (of keys and values) has. */
+uint16_t *hke_cache_keys(const struct hke_cache *c, size_t layer, size_t head, size_t segment);
+uint16_t *hke_cache_values(const struct hke_cache *c, size_t layer, size_t head, size_t segment);
 
-/* ---- the rope's table (rope.c) ---- */
+/* ---- a context's buffers (buffers.c) ---- */
 
-/* cosine, sine, ... of every pair at POSITION. Computed in double, rounded once. */
-void hke_rope_turns(const struct hke_model *m, size_t position, float *out);
+enum {
+    HKE_ROW_GROUP = 16, /* rows that are handed out together, and decoded together */
+    HKE_FFN_ROWS = 64,  /* most rows of the gate that a worker takes at once */
+    HKE_QUERIES = 32,   /* about as many queries of one head are attended together */
+};
 
-/* ---- one forward pass (forward.c) ---- */
+struct hke_worker { /* what a thread has for itself */
+    void *scratch;  /* of a product or of attention */
+    float *row;     /* HKE_ROW_GROUP decoded rows of the widest matrix; NULL: none is decoded */
+    float *up;      /* batch x HKE_FFN_ROWS */
+    struct hkk_query *query;       /* queries attended together */
+    struct hkk_attention *running; /* likewise: what they have from the segments so far */
+    float *part;                   /* likewise x value_dim: what the next segment gives */
+};
 
 struct hke_context {
     const struct hke_model *model;
+    const struct hkk_table *kernels;
+    struct hke_pool *pool;
+    enum hke_activations activations;
     struct hke_cache cache;
     size_t positions, used, batch;
     size_t logit_rows; /* positions whose logits are computed together */
     bool every_logit;
-    float *arena;      /* all below */
-    float *x;          /* batch x width: the stream between layers */
-    float *h;          /* batch x width: normed */
-    float *q;          /* batch x heads * key_dim */
-    float *k, *v;      /* batch x kv_heads * (key_dim or value_dim) */
-    float *att;        /* batch x heads * value_dim */
-    float *gate, *up;  /* batch x ffn */
-    float *row;        /* HKE_ROW_GROUP decoded rows of the widest matrix */
-    float *scores;     /* HKE_SEGMENT */
-    float *part;       /* value_dim: one segment's values */
-    float *logits;     /* logit_rows x vocab */
-    const float *last; /* of the last position evaluated */
+
+    void *arena;               /* all below */
+    float *x;                  /* batch x width: the stream between layers */
+    float *h;                  /* batch x width: normed, or what a layer adds to the stream */
+    float *q;                  /* batch x heads * key_dim */
+    float *k, *v;              /* batch x kv_heads * (key_dim or value_dim) */
+    float *att;                /* batch x heads * value_dim */
+    float *gate;               /* batch x ffn; in the memory of q, k, v and att */
+    void *acts[HKK_KINDS];     /* rounded activations of the product that is next, of each kind */
+    float *logits;             /* logit_rows x vocab */
+    struct hke_worker *worker; /* one for each of the pool */
+    const float *last;         /* logits of the last position evaluated */
 };
 
-/* Rows of a weight that are decoded together, then used for every token of a batch. */
-enum { HKE_ROW_GROUP = 4 };
+/* Set up the buffers of C, whose options are settled. */
+enum hk_status hke_buffers_new(struct hke_context *c, struct hk_error *err);
+void hke_buffers_free(struct hke_context *c);
 
-/* Compute N positions (at most the batch) after those used, into x. Room was reserved. */
-void hke_forward(struct hke_context *c, const uint32_t *id, size_t n);
-/* Logits of N rows of x from FIRST on (at most logit_rows), into logits. */
-void hke_forward_logits(struct hke_context *c, size_t first, size_t n);
+/* Queries of a head of keys that are attended together: all of as many tokens as make about
+ * HKE_QUERIES. */
+size_t hke_query_tokens(const struct hke_params *p);
+
+/* ---- one pass over a batch: every worker of the pool in step ---- */
+
+struct hke_pass {
+    struct hke_context *c;
+    const uint32_t *id;
+    size_t n;           /* tokens */
+    size_t first, rows; /* logits are wanted of the tokens FIRST .. FIRST+ROWS-1, for now */
+};
+
+/* A matrix, and where its product goes: y[t * stride + row]. */
+struct hke_product {
+    const struct hke_matrix *w;
+    float *y;
+};
+
+/* What a product is made with: the numbers as they are, and rounded in each way that is needed. */
+struct hke_input {
+    struct hkk_acts as[HKK_KINDS];
+    unsigned kinds; /* bits of enum hkk_kind */
+};
+
+/* matmul.c: X is [n][cols]; W (COUNT matrices) tells what kinds are needed. */
+void hke_input_of(const struct hke_pass *p, const float *x, size_t n,
+                  const struct hke_matrix *const *w, size_t count, struct hke_input *in);
+/* Round token T of IN, whose numbers are complete. */
+void hke_input_round(const struct hke_pass *p, const struct hke_input *in, size_t t);
+/* The same for all tokens, shared among the workers, then a barrier; neither where nothing is to be
+ * rounded. */
+void hke_input_round_all(const struct hke_pass *p, const struct hke_input *in);
+/* All rows of COUNT products, shared among the workers; then a barrier. */
+void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                  const struct hke_product *products, size_t count);
+/* y = silu(gate x) * (up x), likewise. */
+void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
+                        const struct hke_input *in, const struct hke_matrix *gate,
+                        const struct hke_matrix *up, float *y);
+
+/* attention.c: C->att of the tokens from FROM on, whose keys and values are in the cache; then a
+ * barrier. */
+void hke_attend(const struct hke_pass *p, struct hke_worker *own, size_t layer, size_t from);
+
+/* How many of TOTAL things, none larger than MOST, a worker takes at once. */
+size_t hke_grain(const struct hke_context *c, size_t total, size_t most);
+
+/* forward.c: compute N positions (at most the batch) after those used, and logits of the ROWS (at
+ * most logit_rows) from FIRST on into c->logits; the stream stays in x from FIRST on. Room was
+ * reserved. Nothing is allocated. */
+void hke_forward(struct hke_pass *p);
+/* Logits of other rows of the last pass. */
+void hke_forward_logits(struct hke_pass *p);
 
 #endif

@@ -52,24 +52,35 @@ static void get_uint(struct source *s, const char *suffix, uint32_t fallback, ui
         *out = (uint32_t)v;
 }
 
-/* A finite number above 0. */
-static void get_positive(struct source *s, const char *suffix, double fallback, double *out)
+/* KV's finite number above 0, or at least 0 where ZERO is allowed; FALLBACK where KV is NULL. */
+static void take_number(struct source *s, const struct hk_kv *kv, bool zero, double fallback,
+                        double *out)
 {
     if (s->status != HK_OK)
         return;
     *out = fallback;
-    const struct hk_kv *kv = find(s, suffix);
     if (kv == NULL)
         return;
     double v;
     s->status = hk_kv_float(kv, &v, s->err);
     if (s->status != HK_OK)
         return;
-    if (!(v > 0) || !isfinite(v))
-        s->status = hk_fail(s->err, HK_E_RANGE, kv->offset, "%s.%s is %g, not a number above 0",
-                            s->arch, suffix, v);
-    else
+    if ((v > 0 || (zero && v == 0)) && isfinite(v))
         *out = v;
+    else
+        s->status = hk_fail(s->err, HK_E_RANGE, kv->offset, "%.*s is %g, not a number %s 0",
+                            HK_STR(kv->key), v, zero ? "from" : "above");
+}
+
+static void get_positive(struct source *s, const char *suffix, double fallback, double *out)
+{
+    take_number(s, find(s, suffix), false, fallback, out);
+}
+
+/* The same of a key that is not the architecture's. */
+static void get_common(struct source *s, const char *key, double fallback, double *out)
+{
+    take_number(s, hk_kv_find(s->f, key), false, fallback, out);
 }
 
 /* ---- features ---- */
@@ -96,23 +107,46 @@ static enum hk_status check_causal(struct source *s)
                    "attention that is not causal is not supported");
 }
 
-/* *LINEAR: positions are divided by a factor, named or, where only the factor is there, implied. */
-static enum hk_status scaling_kind(struct source *s, bool *linear)
+/* What the file names; or linear where only a factor is there. */
+static enum hk_status scaling_kind(struct source *s, enum hke_rope_scaling *out)
 {
+    static const struct {
+        const char *name;
+        enum hke_rope_scaling scaling;
+    } known[] = {
+        {"none", HKE_ROPE_PLAIN},
+        {"linear", HKE_ROPE_LINEAR},
+        {"llama3", HKE_ROPE_LLAMA3},
+        {"yarn", HKE_ROPE_YARN},
+    };
     const struct hk_kv *kv = find(s, "rope.scaling.type");
-    *linear = kv == NULL &&
-              (find(s, "rope.scaling.factor") != NULL || find(s, "rope.scale_linear") != NULL);
+    bool factor = find(s, "rope.scaling.factor") != NULL || find(s, "rope.scale_linear") != NULL;
+    *out = factor ? HKE_ROPE_LINEAR : HKE_ROPE_PLAIN;
     if (kv == NULL)
         return HK_OK;
     struct hk_bytes type;
     enum hk_status st = hk_kv_string(kv, &type, s->err);
     if (st != HK_OK)
         return st;
-    *linear = hk_bytes_are(type, "linear");
-    if (*linear || hk_bytes_are(type, "none"))
-        return HK_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (hk_bytes_are(type, known[i].name)) {
+            *out = known[i].scaling;
+            return HK_OK;
+        }
     return hk_fail(s->err, HK_E_UNSUPPORTED, kv->offset, "rope scaling '%.*s' is not supported",
                    HK_STR(type));
+}
+
+/* It would change the magnitude; no model of these architectures has it. */
+static enum hk_status check_yarn(struct source *s)
+{
+    const struct hk_kv *kv = find(s, "rope.scaling.yarn_log_multiplier");
+    double v = 0;
+    enum hk_status st = kv == NULL ? HK_OK : hk_kv_float(kv, &v, s->err);
+    if (st != HK_OK || v == 0)
+        return st;
+    return hk_fail(s->err, HK_E_UNSUPPORTED, kv->offset,
+                   "%s.rope.scaling.yarn_log_multiplier is not supported", s->arch);
 }
 
 static enum hk_status rope_style(const struct source *s, bool fallback, bool *neox)
@@ -137,6 +171,7 @@ enum hk_status hke_check_features(const struct hk_file *f, const struct hke_arch
 {
     struct source s = {f, arch->name, err, HK_OK};
     bool flag;
+    enum hke_rope_scaling scaling;
     enum hk_status st = refuse_count(&s, "attention.sliding_window",
                                      "attention in a sliding window is not supported");
     if (st == HK_OK)
@@ -144,7 +179,9 @@ enum hk_status hke_check_features(const struct hk_file *f, const struct hke_arch
     if (st == HK_OK)
         st = check_causal(&s);
     if (st == HK_OK)
-        st = scaling_kind(&s, &flag);
+        st = scaling_kind(&s, &scaling);
+    if (st == HK_OK)
+        st = check_yarn(&s);
     if (st == HK_OK)
         st = rope_style(&s, false, &flag);
     return st;
@@ -185,18 +222,58 @@ static void get_head(struct source *s, struct hke_params *p)
                             s->arch, p->rope_dims, p->key_dim);
 }
 
+/* Keys of llama.cpp where it has them, else of this format. What yarn adds to the magnitude is its
+ * attention factor, 1 + 0.1 ln(factor); files may state a further one, of any scaling. */
+static void get_yarn(struct source *s, struct hke_rope *r)
+{
+    double other = 1;
+    get_common(s, "hk.rope.beta_fast", 32, &r->beta_fast);
+    get_common(s, "hk.rope.beta_slow", 1, &r->beta_slow);
+    get_positive(s, "rope.scaling.yarn_beta_fast", r->beta_fast, &r->beta_fast);
+    get_positive(s, "rope.scaling.yarn_beta_slow", r->beta_slow, &r->beta_slow);
+    get_positive(s, "rope.scaling.yarn_attn_factor", 1, &other);
+    take_number(s, find(s, "rope.scaling.yarn_ext_factor"), true,
+                r->scaling == HKE_ROPE_YARN ? 1 : 0, &r->mix);
+    get_positive(s, "rope.scaling.attn_factor", 1, &r->magnitude);
+    if (s->status != HK_OK)
+        return;
+    if (r->mix == 0)
+        r->magnitude *= other;
+    else if (r->scaling != HKE_ROPE_LLAMA3)
+        r->magnitude *= r->factor > 1 ? 1 + 0.1 * log(r->factor) : 1;
+    if (r->mix != 0 && r->scaling != HKE_ROPE_LLAMA3)
+        r->scaling = HKE_ROPE_YARN;
+    if (r->scaling == HKE_ROPE_YARN && r->base <= 1)
+        s->status = hk_fail(s->err, HK_E_RANGE, HK_NO_OFFSET,
+                            "%s.rope.freq_base is %g: yarn needs one above 1", s->arch, r->base);
+}
+
+static void get_llama3(struct source *s, struct hke_rope *r)
+{
+    get_common(s, "hk.rope.low_freq_factor", 1, &r->low_freq);
+    get_common(s, "hk.rope.high_freq_factor", 4, &r->high_freq);
+    if (s->status == HK_OK && r->scaling == HKE_ROPE_LLAMA3 && r->high_freq <= r->low_freq)
+        s->status = hk_fail(s->err, HK_E_RANGE, HK_NO_OFFSET,
+                            "hk.rope.high_freq_factor is %g, not above the low one, %g",
+                            r->high_freq, r->low_freq);
+}
+
 static void get_rope(struct source *s, const struct hke_arch *arch, struct hke_params *p)
 {
-    bool linear = false;
+    struct hke_rope *r = &p->rope;
     double factor = 1;
-    get_positive(s, "rope.freq_base", 10000, &p->rope_base);
+    get_positive(s, "rope.freq_base", 10000, &r->base);
     get_positive(s, "rope.scale_linear", 1, &factor);
-    get_positive(s, "rope.scaling.factor", factor, &factor);
+    get_positive(s, "rope.scaling.factor", factor, &r->factor);
+    get_positive(s, "rope.scaling.original_context_length", p->context, &r->original);
     if (s->status == HK_OK)
-        s->status = scaling_kind(s, &linear);
+        s->status = scaling_kind(s, &r->scaling);
+    if (r->scaling == HKE_ROPE_PLAIN)
+        r->factor = 1;
+    get_llama3(s, r);
+    get_yarn(s, r);
     if (s->status == HK_OK)
         s->status = rope_style(s, arch->neox, &p->neox);
-    p->rope_divisor = linear ? factor : 1;
 }
 
 enum hk_status hke_read_params(const struct hk_file *f, const struct hke_arch *arch,

@@ -1,5 +1,5 @@
-/* Every tensor of the file bound to its place in the model. Matrices stay where they are and are
- * decoded as they are used; norms and biases are decoded here. */
+/* Every tensor of the file bound to its place in the model. Matrices stay where they are; norms and
+ * biases are decoded here. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +94,30 @@ static void matrix(struct binding *b, const char *name, size_t rows, size_t cols
     if (t == NULL || !within_budget(b, t, rows, cols))
         return;
     b->status = hk_decoder_new(&out->decoder, b->m->file, t, b->err);
+    if (b->status != HK_OK)
+        return;
+    out->tensor = t;
     out->rows = rows;
     out->cols = cols;
+    out->data = hk_decoder_rows(out->decoder, &out->type);
+    if (out->data != NULL &&
+        (hkk_kind_of(out->type) == HKK_KIND_NONE || cols % hkk_block_elems(out->type) != 0))
+        out->data = NULL;
+}
+
+/* Norms and biases are used as f32, which other types are not meant to become. */
+static bool is_vector_type(struct binding *b, const struct hk_tensor *t)
+{
+    const struct hk_tensor *target;
+    b->status = hk_tensor_resolve(b->m->file, t, &target, b->err);
+    if (b->status != HK_OK)
+        return false;
+    if (target->type == HK_TYPE_F32 || target->type == HK_TYPE_F16 || target->type == HK_TYPE_BF16)
+        return true;
+    b->status = hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
+                        "tensor '%.*s' is %s: a norm or a bias has to be f32, f16 or bf16",
+                        HK_STR(t->name), hk_type_info(target->type)->name);
+    return false;
 }
 
 static void vector(struct binding *b, const char *name, size_t n, float **out)
@@ -103,7 +125,7 @@ static void vector(struct binding *b, const char *name, size_t n, float **out)
     if (b->status != HK_OK)
         return;
     const struct hk_tensor *t = take(b, name, 0, n);
-    if (t == NULL)
+    if (t == NULL || !is_vector_type(b, t))
         return;
     struct hk_decoder *d;
     b->status = hk_decoder_new(&d, b->m->file, t, b->err);
@@ -257,6 +279,43 @@ enum hk_status hke_bind_weights(struct hke_model *m, struct hk_error *err)
     return b.status;
 }
 
+/* ---- what needs kernels ---- */
+
+static enum hk_status need_kernels(const struct hke_matrix *w, const struct hk_file *f,
+                                   struct hk_error *err)
+{
+    const struct hk_tensor *target;
+    if (w->tensor == NULL || w->data != NULL)
+        return HK_OK;
+    enum hk_status st = hk_tensor_resolve(f, w->tensor, &target, err);
+    if (st != HK_OK)
+        return st;
+    const char *form = target->scale_size > 0 || target->sparsity != HK_SPARSITY_NONE ||
+                               target->layout != HK_LAYOUT_ROW_MAJOR
+                           ? " in this layout"
+                           : "";
+    return hk_fail(err, HK_E_UNSUPPORTED, w->tensor->entry_offset,
+                   "tensor '%.*s': there are no kernels for type %s%s; it runs with --activations "
+                   "f32",
+                   HK_STR(w->tensor->name), hk_type_info(target->type)->name, form);
+}
+
+enum hk_status hke_check_kernels(const struct hke_model *m, struct hk_error *err)
+{
+    enum hk_status st = need_kernels(&m->embedding, m->file, err);
+    if (st == HK_OK)
+        st = need_kernels(&m->output, m->file, err);
+    for (uint32_t i = 0; i < m->params.layers; i++) {
+        const struct hke_layer *l = &m->layers[i];
+        const struct hke_matrix *all[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+        for (size_t k = 0; k < sizeof all / sizeof *all && st == HK_OK; k++)
+            st = need_kernels(all[k], m->file, err);
+    }
+    return st;
+}
+
+/* ---- the end ---- */
+
 static void free_layer(struct hke_layer *l)
 {
     struct hke_matrix *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
@@ -276,5 +335,6 @@ void hke_free_weights(struct hke_model *m)
     hk_decoder_free(&m->output.decoder);
     free(m->output_norm);
     free(m->rope_factors);
+    free(m->rope_frequency);
     free(m->layers);
 }

@@ -132,13 +132,15 @@ static enum hk_status keep(void *arg, size_t position, const float *logits, size
     return HK_OK;
 }
 
-/* All logits of the test's text, in batches, into OUT. */
+/* All logits of the test's text, in batches, into OUT. Rounding activations is not for weights that
+ * are not rounded: both ways are the same here. */
 static bool logits_of(const char *arch, struct mini_change change, size_t batch, float *out)
 {
     uint32_t id[TEXT];
     struct bench b;
     ids_of_test(id);
-    struct hke_context_options opt = {.batch = batch, .every_logit = true};
+    struct hke_context_options opt = {
+        .batch = batch, .every_logit = true, .activations = HKE_ACTIVATIONS_F32, .threads = 1};
     bool good = start(&b, arch, change, opt) && hke_eval(b.ctx, id, TEXT, keep, out, NULL) == HK_OK;
     stop(&b);
     return good;
@@ -158,6 +160,45 @@ static void check_batches(void)
                    memcmp(first, second, sizeof first) == 0;
         ok(same, "%s: same bits for batches of 1, 7, 64, 256 and 512", arch);
     }
+}
+
+/* The same text with other threads, batches and activations. */
+static void check_threads(void)
+{
+    static const unsigned threads[] = {2, 3, 8};
+    static const size_t batches[] = {1, 7, 512};
+    uint32_t id[TEXT];
+    bool same = logits_of("qwen3", as_is, 64, first);
+    ids_of_test(id);
+    for (size_t i = 0; i < 9; i++) {
+        struct bench b;
+        struct hke_context_options opt = {
+            .batch = batches[i % 3], .threads = threads[i / 3], .every_logit = true};
+        same = start(&b, "qwen3", as_is, opt) && same &&
+               hke_context_threads(b.ctx) == threads[i / 3] &&
+               hke_eval(b.ctx, id, TEXT, keep, second, NULL) == HK_OK &&
+               memcmp(first, second, sizeof first) == 0;
+        stop(&b);
+    }
+    ok(same, "same bits for 1, 2, 3 and 8 threads, and for float weights in both ways");
+}
+
+/* Logits of the last position alone are those that are given with all the others. */
+static void check_last(void)
+{
+    struct bench b;
+    uint32_t id[TEXT];
+    ids_of_test(id);
+    bool same = logits_of("llama", as_is, 64, first);
+    for (size_t batch = 1; batch <= TEXT; batch += 176) {
+        struct hke_context_options opt = {.batch = batch, .threads = 2};
+        same = start(&b, "llama", as_is, opt) && same &&
+               hke_eval(b.ctx, id, TEXT, NULL, NULL, NULL) == HK_OK &&
+               memcmp(first + (TEXT - 1) * MINI_VOCAB, hke_logits(b.ctx),
+                      MINI_VOCAB * sizeof *first) == 0;
+        stop(&b);
+    }
+    ok(same, "the last logits are the same without the others");
 }
 
 /* Whether a change that is allowed changes the result, and not into something unsound. */
@@ -191,6 +232,17 @@ static void check_features(void)
        "an output matrix of its own is used");
     ok(changes("llama", (struct mini_change){MINI_ZERO, "blk.0.ffn_up.weight", 0, NULL}),
        "a reference to nothing is zeros");
+    struct bench b;
+    struct hk_error err = {0};
+    b.file = mini_model("llama", (struct mini_change){MINI_ZERO, "blk.0.ffn_up.weight", 0, NULL});
+    b.ctx = NULL;
+    ok(hke_model_new(&b.model, b.file, &err) == HK_OK &&
+           hke_context_new(&b.ctx, b.model, &(struct hke_context_options){0}, &err) ==
+               HK_E_UNSUPPORTED &&
+           strcmp(err.text, "tensor 'blk.0.ffn_up.weight': there are no kernels for type null_ref; "
+                            "it runs with --activations f32") == 0,
+       "but has no kernels");
+    stop(&b);
 }
 
 /* ---- the context's edges ---- */
@@ -337,7 +389,7 @@ static void check_choice(void)
 static enum hk_status try_file(int fd)
 {
     static const uint32_t id[3] = {1, 2, 3};
-    const struct hke_context_options opt = {.batch = 2};
+    const struct hke_context_options opt = {.batch = 2, .threads = 1};
     struct bench b = {0};
     enum hk_status st = hk_open_fd(&b.file, fd, NULL);
     if (st == HK_OK)
@@ -381,6 +433,8 @@ int main(void)
     check_bytes("llama");
     check_bytes("qwen3");
     check_batches();
+    check_threads();
+    check_last();
     check_features();
     check_edges();
     check_generate();
