@@ -3,7 +3,7 @@
  * second one counts and finds the place. */
 #include <math.h>
 
-#include "libhkfmt/le.h"
+#include "libhkfmt/decode.h"
 #include "libhkfmt/verify.h"
 
 struct tally {
@@ -175,7 +175,25 @@ static void tally_blocks_of(const struct hk_file *f, const struct hk_tensor *t, 
             HK_STR(t->name));
 }
 
-/* What is stored sparsely is judged by what it decodes to. */
+/* Of a sparse tensor only the stored values: its shape may be vast where they are few. */
+static enum hk_status tally_sparse(const struct hk_file *f, const struct hk_tensor *t,
+                                   struct tally *tally, struct hk_error *err)
+{
+    struct hk_bytes data = hk_tensor_data(f, t);
+    struct hk_decoder *d;
+    enum hk_status status = hk_decoder_new(&d, f, t, err);
+    if (status != HK_OK)
+        return status;
+    const uint8_t *values = hk_decoder_values(d);
+    if (values != NULL) {
+        size_t skip = (size_t)(values - data.p);
+        tally_f32((struct hk_bytes){values, data.n - skip}, t->data_offset + skip, tally);
+    }
+    hk_decoder_free(&d);
+    return HK_OK;
+}
+
+/* What no part of a block tells is judged by what it decodes to. */
 static enum hk_status tally_decoded(const struct hk_file *f, const struct hk_tensor *t,
                                     struct tally *tally, struct hk_error *err)
 {
@@ -236,6 +254,7 @@ static enum hk_status tally_tensor(const struct hk_file *f, const struct hk_tens
     case HK_FORM_2_4:
     case HK_FORM_BITMASK:
     case HK_FORM_BSR:
+        return tally_sparse(f, t, tally, err);
     case HK_FORM_SPLIT:
         return tally_decoded(f, t, tally, err);
     case HK_FORM_ZERO:

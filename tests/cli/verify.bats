@@ -66,6 +66,21 @@ load common.bash
     assert_status 1
 }
 
+@test "a sparse tensor of few bytes and vast shape is read in no time; bad values have their offsets" {
+    local blocks='{"cat":[{"hex":"010001000200000001000000"},{"hex":"000000000100000000000000"},{"hex":"0000807f"}]}'
+    mkhk x.hk "{\"tensors\":[{\"name\":\"t\",\"type\":\"f32\",\"sparsity\":\"bsr\",\"shape\":[1,1125899906842624],
+        \"data\":$blocks}]}"
+    t timeout 10 hk-verify --payload x.hk
+    assert_status 0
+    assert_json '[(w["code"],w["offset"]) for w in v["warnings"]]' '[["payload-inf",280]]'
+    mkhk x.hk '{"tensors":[{"name":"m","type":"sparse_f16","shape":[8],"data":{"hex":"03000000 0000803f 0000c07f"}},
+        {"name":"p","type":"sparse_2_4","shape":[4],"data":{"hex":"04000000 000080ff 0000803f"}}]}'
+    t hk-verify --payload x.hk
+    assert_status 0
+    assert_json '[(w["code"],w["tensor"],w["offset"]) for w in v["warnings"]]' \
+        '[["payload-nan","m",392],["payload-inf","p",516]]'
+}
+
 @test "lineage: none, ok, broken" {
     mkhk ok.hk '{"appendix":[{"name":"a","data":"1"},{"name":"b","data":"2"},{"name":"c","data":"3","parent":"legacy"}]}'
     t hk-verify ok.hk
