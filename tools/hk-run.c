@@ -88,7 +88,7 @@ static enum hk_status read_prompt(struct run *r)
 /* A failure is kept with its reason, which tool_end() could not tell any more. */
 static enum hk_status flush_text(struct run *r)
 {
-    if (r->opt.json)
+    if (r->opt.json || r->text.n == 0)
         return HK_OK;
     errno = 0;
     run_write(&r->text);

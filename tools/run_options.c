@@ -102,7 +102,7 @@ static void set_sampling(struct hke_sampling *s, enum option o, const char *valu
         s->temperature = tool_double("temp", value, 0, HKE_MAX_TEMPERATURE);
         break;
     case OPT_TOP_K:
-        s->top_k = tool_uint("top-k", value, 0, HKE_MAX_POSITIONS);
+        s->top_k = tool_uint("top-k", value, 0, UINT32_MAX);
         break;
     case OPT_TOP_P:
         s->top_p = tool_double("top-p", value, 0, 1);

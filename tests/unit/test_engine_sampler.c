@@ -96,7 +96,7 @@ static void seeds(void)
 
 /* ---- what can be drawn ---- */
 
-enum { DRAWS = 4000, MANY = 3000 };
+enum { DRAWS = 2000, MANY = 1200 };
 
 /* How often each of N comes in so many draws. */
 static void count(const struct hke_sampling *o, const float *logits, size_t n, size_t draws,
@@ -215,7 +215,7 @@ static void against_sorting(const char *name, const float *logits, double temper
     for (size_t k = 1; k <= 64; k *= 4) {
         struct hke_sampling o = at(temperature);
         o.top_k = k;
-        count(&o, logits, MANY, 40 * k + 400, times);
+        count(&o, logits, MANY, 20 * k + 200, times);
         size_t good = 0, other = 0;
         for (size_t i = 0; i < MANY; i++) {
             good += i < k && times[rank[i]] > 0;
@@ -231,7 +231,7 @@ static void against_sorting(const char *name, const float *logits, double temper
         need += exp((double)(logits[rank[n++]] - logits[rank[0]]) / temperature);
     struct hke_sampling o = at(temperature);
     o.top_p = 0.02;
-    count(&o, logits, MANY, 40 * n + 400, times);
+    count(&o, logits, MANY, 20 * n + 200, times);
     size_t good = 0, other = 0;
     for (size_t i = 0; i < MANY; i++) {
         good += i < n && times[rank[i]] > 0;
