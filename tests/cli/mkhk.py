@@ -191,7 +191,8 @@ def put_toc(out, tensors):
         out.put(at + "ndim", "B", t.get("ndim", len(shape)))
         for d, n in enumerate(shape):
             out.put(at + "shape[%d]" % d, "Q", n)
-        values = dict(t["_fields"], block_size=32, sparsity_ratio=0)
+        values = {"residual_offset": 0, "residual_size": 0, "block_size": 32, "sparsity_ratio": 0,
+                  **t["_fields"]}
         for field, fmt in ENTRY:
             out.put(at + field, fmt, t.get(field, values[field]))
 

@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""Write small .hk files of every form into a directory, for the fuzzer to start from.
+
+usage: seeds.py DIRECTORY
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+import mkhk  # noqa: E402  (it lies beside the command line tests)
+
+F8 = {"f32": [1, 2, 3, 4, 5, 6, 7, 8]}
+BSR = {"cat": [{"hex": "020002000300000002000000"}, {"i32": [0, 1, 2]}, {"i32": [1, 0]}, F8]}
+BLOCKS = {"q4_0": (32, 18), "q8_0": (32, 34), "q5_1": (32, 24), "q2_k": (256, 84),
+          "q3_k": (256, 110), "q4_k": (256, 144), "q6_k": (256, 210), "q8_k": (256, 292),
+          "iq1_m": (256, 56), "iq2_xs": (256, 74), "iq3_s": (256, 110), "iq4_xs": (256, 136),
+          "tq1_0": (256, 54), "mxfp4": (32, 17), "nvfp4": (64, 36)}
+
+
+def tensor(kind, shape, data, **more):
+    return dict({"name": "t", "type": kind, "shape": shape, "data": data}, **more)
+
+
+def seeds():
+    yield "small", mkhk.SMALL
+    yield "empty", {}
+    yield "dense", {"tensors": [
+        tensor(k, [4], {"zero": 4 * n}, name=k)
+        for k, n in (("f16", 2), ("bf16", 2), ("fp8_e4m3", 1), ("int64", 8), ("bool", 1))]}
+    yield "blocks", {"tensors": [tensor(k, [n], {"zero": size}, name=k)
+                                 for k, (n, size) in BLOCKS.items()]}
+    yield "tiles", {"alignment": 4, "tensors": [
+        tensor("f32", [3, 5], {"zero": 1024}, name="a", layout="tile_16x16"),
+        tensor("f32", [3, 5], {"zero": 512}, name="b", layout="tile_16x8"),
+        tensor("f32", [2, 4], F8, name="c", layout="col_major")]}
+    yield "sparse", {"alignment": 4, "tensors": [
+        tensor("f32", [4, 4], BSR, name="a", sparsity="csr"),
+        tensor("f32", [4, 4], BSR, name="b", sparsity="bsr"),
+        tensor("sparse_f16", [10], {"hex": "520000000000c03f000020c000006040"}, name="c"),
+        tensor("sparse_2_4", [8], {"hex": "d80000000000c03f00002040000060c000009040"}, name="d"),
+        tensor("f32", [8], F8, name="e", sparsity="bitmask")]}
+    yield "dual", {"alignment": 1, "tensors": [
+        tensor("dq4", [5], {"zero": 3}, name="a", scales={"f32": [1, 2]}, block_size=4,
+               residual={"f32": [1, 2, 3, 4, 5]}),
+        tensor("dq8", [5], {"zero": 5}, name="b", scales={"f32": [1]}),
+        tensor("dqt", [5], {"zero": 2}, name="c", scales={"f32": [1]}),
+        tensor("iq4_nl", [4], {"zero": 2}, name="d", scales={"f32": [1]}, block_size=4),
+        tensor("mxfp4", [32], {"zero": 16}, name="e", scales={"zero": 1})]}
+    yield "references", {"tensors": [
+        tensor("f32", [8], F8, name="a"), {"name": "n", "type": "null_ref", "shape": [3, 3]},
+        {"name": "s", "type": "shared_ref", "shape": [2, 4], "shared": 0},
+        {"name": "u", "type": "shared_ref", "shape": [8]}, tensor("dq6", [4], {"zero": 3}, name="o")]}
+    yield "records", {"tensors": [tensor("f32", [8], F8)], "appendix": [
+        {"name": "a", "target": "t", "data": "payload", "crc": True},
+        {"type": "topology_head", "data": "{}", "parent": "legacy", "generation": 2},
+        {"name": "c", "data": {"zero": 9}, "flags": 3, "generation": 3}]}
+    yield "values", {"metadata": [
+        ["hk.gguf.types", "json", {"a": "array<u64>", "n": "array<array<i8>>", "u": "u8"}],
+        ["a", "json", [1, 18446744073709551615]], ["n", "json", [[1], [2, 3]]],
+        ["u", "int64", 7], ["s", "json", ["x", "y"]], ["f", "float64", 0.1],
+        ["b", "bytes", {"f32_blob": [1, 2]}], ["i", "bytes", {"i32_blob": [1, -2]}]]}
+
+
+def main():
+    os.makedirs(sys.argv[1], exist_ok=True)
+    for name, description in seeds():
+        with open(os.path.join(sys.argv[1], name + ".hk"), "wb") as f:
+            f.write(mkhk.build(description).data)
+
+
+main()
