@@ -127,6 +127,20 @@ static bool put_composed(struct tok_nfc *x, const uint8_t *p, size_t n)
     return true;
 }
 
+/* P moved forward over ASCII, but for the last such byte, which a mark may follow. */
+static const uint8_t *skip_ascii(const uint8_t *p, const uint8_t *end)
+{
+    uint64_t word;
+    for (; end - p > 8; p += 8) {
+        memcpy(&word, p + 1, 8);
+        if ((word & 0x8080808080808080u) != 0)
+            break;
+    }
+    while (end - p > 1 && p[1] < 0x80)
+        p++;
+    return p;
+}
+
 bool hke_tok_nfc(struct tok_nfc *x, struct hk_bytes text, struct hk_bytes *out)
 {
     const uint8_t *p = text.p, *end = p + text.n, *from = p;
@@ -134,6 +148,8 @@ bool hke_tok_nfc(struct tok_nfc *x, struct hk_bytes text, struct hk_bytes *out)
     *out = text;
     bool changed = false;
     while (p < end) {
+        if (*p < 0x80)
+            p = skip_ascii(p, end);
         bool done;
         size_t n = stretch(p, end, &done);
         if (!done) {
