@@ -93,6 +93,11 @@ void hke_context_reset(struct hke_context *c)
     c->used = 0;
 }
 
+void hke_context_rewind(struct hke_context *c, size_t positions)
+{
+    c->used = smaller(c->used, positions);
+}
+
 size_t hke_context_positions(const struct hke_context *c)
 {
     return c->positions;

@@ -89,6 +89,8 @@ HK_MUST enum hk_status hke_context_new(struct hke_context **out, const struct hk
 void hke_context_free(struct hke_context **c);
 /* Forget the past; memory is kept. */
 void hke_context_reset(struct hke_context *c);
+/* Forget all but the first POSITIONS of it, as long as there are more; memory is kept. */
+void hke_context_rewind(struct hke_context *c, size_t positions);
 size_t hke_context_positions(const struct hke_context *c); /* most of them */
 size_t hke_context_used(const struct hke_context *c);
 /* What it computes with. */

@@ -281,6 +281,16 @@ static void check_edges(void)
     ok(hke_eval(b.ctx, id, 10, NULL, NULL, &err) == HK_OK &&
            memcmp(last, hke_logits(b.ctx), sizeof last) == 0,
        "a context that was reset gives the same");
+    hke_context_rewind(b.ctx, 11);
+    ok(hke_context_used(b.ctx) == 10, "to rewind forward is nothing");
+    hke_context_rewind(b.ctx, 7);
+    ok(hke_context_used(b.ctx) == 7 && hke_eval(b.ctx, id, 3, NULL, NULL, &err) == HK_OK &&
+           memcmp(last, hke_logits(b.ctx), sizeof last) != 0,
+       "another end gives something else");
+    hke_context_rewind(b.ctx, 7);
+    ok(hke_eval(b.ctx, id + 7, 3, NULL, NULL, &err) == HK_OK &&
+           memcmp(last, hke_logits(b.ctx), sizeof last) == 0,
+       "a context that was wound back goes on as before");
     struct hke_context *too_big = NULL;
     ok(says(hke_context_new(&too_big, b.model,
                             &(struct hke_context_options){.positions = (size_t)1 << 40}, &err),
