@@ -74,6 +74,42 @@ static void report_overlap(const struct hk_scan *s, const struct span *a, const 
               other.n > 0 ? " of tensor " : "", HK_STR(other));
 }
 
+/* Records reach to the end of the file, but an old metadata edit of the reference left the metadata
+ * behind them. What else lies there has no business there. */
+static void report_behind(const struct hk_scan *s, const struct span *span)
+{
+    struct hk_where w = {.offset = span->start, .subject = HK_SUBJECT_FILE};
+    if (span->tensor == SIZE_MAX && span->start == s->f->header.metadata_offset) {
+        hk_report(s->r, HK_FAULT_DEFECT, &w,
+                  "metadata behind the appendix, where an old edit of the reference put it");
+        return;
+    }
+    if (span->tensor != SIZE_MAX) {
+        w.subject = HK_SUBJECT_TENSOR;
+        w.name = s->f->tensors[span->tensor].name;
+        w.index = span->tensor;
+    }
+    hk_report(s->r, HK_FAULT_APPENDIX_OFFSET, &w, "%s%s%.*s behind the appendix at %llu",
+              span->what, w.name.n > 0 ? " of tensor " : "", HK_STR(w.name),
+              (unsigned long long)s->f->header.appendix_offset);
+}
+
+/* How SPAN lies to the appendix. */
+static void check_appendix(struct hk_scan *s, const struct span *span)
+{
+    uint64_t appendix = s->f->header.appendix_offset;
+    if (appendix == 0 || span->end <= appendix)
+        return;
+    if (span->start < appendix) {
+        hk_report(s->r, HK_FAULT_SECTION_OVERLAP, hk_at(appendix), "the appendix overlaps %s",
+                  span->what);
+        return;
+    }
+    if (span->start < s->appendix_end)
+        s->appendix_end = span->start;
+    report_behind(s, span);
+}
+
 static bool all_zero(const uint8_t *p, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -82,8 +118,8 @@ static bool all_zero(const uint8_t *p, uint64_t n)
     return true;
 }
 
-/* Without an appendix the file ends with its last section. A rollback of the reference may leave
- * the padding that once stood before its first record. */
+/* Without an appendix, or with one before it, the last section ends the file. A rollback of the
+ * reference may leave the padding that once stood before its first record. */
 static void check_tail(const struct hk_scan *s, uint64_t end)
 {
     uint64_t left = s->size - end;
@@ -108,11 +144,7 @@ enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
         const struct span *span = &v.list[i];
         if (last != NULL && span->start < end)
             report_overlap(s, last, span);
-        if (appendix != 0 && span->start < appendix && span->end > appendix)
-            hk_report(s->r, HK_FAULT_SECTION_OVERLAP, hk_at(appendix), "the appendix overlaps %s",
-                      span->what);
-        if (appendix != 0 && span->start >= appendix && span->start < s->appendix_end)
-            s->appendix_end = span->start; /* an old edit put metadata behind the records */
+        check_appendix(s, span);
         if (span->end > end) {
             end = span->end;
             last = span;
@@ -123,7 +155,7 @@ enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
         end = h->tensor_data_offset;
     /* Of a table that does not read through, sections are unknown. */
     bool complete = s->f->tensor_count == h->tensor_count;
-    if (appendix == 0 && complete)
+    if ((appendix == 0 || s->appendix_end < s->size) && complete)
         check_tail(s, end);
     free(v.list);
     return HK_OK;

@@ -97,6 +97,34 @@ load common.bash
     assert_json '[v["lineage"],v["errors"][0]["code"]]' '["broken","lineage-broken"]'
 }
 
+@test "nothing may lie behind the appendix; of metadata an old edit is to blame" {
+    local off
+    mkhk x.hk '{"metadata":[["k","string","v"]],"tensors":[{"name":"a","type":"f32","shape":[2],"data":{"f32":[1,2]}}],
+        "appendix":[{"name":"r","data":"x"}]}'
+    cp x.hk late.hk
+    off=$(hk-inspect --tensors x.hk | json - 'v["tensors"][0]["offset"]')
+    /usr/bin/python3 - "$off" <<'PY'
+import struct, sys
+d = bytearray(open("x.hk", "rb").read())
+at, size = struct.unpack_from("<QQ", d, 0x20)
+late = bytearray(d)
+struct.pack_into("<Q", late, 0x20, len(d))
+open("late.hk", "wb").write(late + d[at:at + size])
+open("junk.hk", "wb").write(late + d[at:at + size] + b"junk")
+struct.pack_into("<Q", d, 0x48, int(sys.argv[1]))
+open("over.hk", "wb").write(d)
+PY
+    t hk-verify late.hk
+    assert_status 0
+    assert_json '[[w["code"] for w in v["warnings"]],v["errors"],v["checked"]["records"]]' '[["known-defect"],[],1]'
+    t hk-verify junk.hk
+    assert_status 1
+    assert_json '[e["code"] for e in v["errors"]]' '["trailing-bytes"]'
+    t hk-verify over.hk
+    assert_status 1
+    assert_json '[(e["code"],e.get("tensor")) for e in v["errors"]]' '[["appendix-offset","a"],["trailing-bytes",null]]'
+}
+
 @test "several files: a report each, the worst status" {
     mkhk x.hk
     mkhk bad.hk --set header.version_major=9
