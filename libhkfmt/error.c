@@ -25,21 +25,18 @@ bool hk_bytes_are(struct hk_bytes b, const char *s)
     return strlen(s) == b.n && memcmp(b.p, s, b.n) == 0;
 }
 
-/* Control characters, and bytes that are not part of a well-formed UTF-8 sequence, as \xNN: names
- * come from files and end up on terminals. */
+/* Bytes of the well-formed UTF-8 sequence at S, which ends with a NUL; 0 if there is none. */
 static size_t utf8_length(const unsigned char *s)
 {
-    size_t n = s[0] < 0x80             ? 1
-               : (s[0] & 0xe0) == 0xc0 ? 2
-               : (s[0] & 0xf0) == 0xe0 ? 3
-               : (s[0] & 0xf8) == 0xf0 ? 4
-                                       : 0;
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
     for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
+        if (s[i] == '\0')
             return 0;
-    return n;
+    return hk_utf8_valid((struct hk_bytes){s, n}) ? n : 0;
 }
 
+/* Control characters, and what is not UTF-8, are written as \xNN: names come from files and end up
+ * on terminals. */
 static bool harmless(const unsigned char *s, size_t n)
 {
     if (n == 1)

@@ -198,6 +198,13 @@ PY
     assert_json '[v["valid"],v["errors"][0]["code"]]' '[false,"magic"]'
 }
 
+@test "surrogates and overlong forms in a name are bytes, not characters" {
+    mkhk x.hk '{"metadata":[["k","string",""]],"tensors":[{"name":{"hex":"c080eda0802e"},"type":"dq6","shape":[1]}]}'
+    t hk-verify x.hk
+    assert_status 0
+    assert_json 'v["warnings"][0]["message"]' 'tensor \xc0\x80\xed\xa0\x80.: type dq6 has no defined layout'
+}
+
 @test "hostile names never make invalid JSON" {
     mkhk x.hk '{"metadata":[["ok","string",""],[{"hex":"ff0a1b"},"bool",{"hex":"07"}]],
         "tensors":[{"name":{"hex":"1b5b6dff22"},"type":"f32","shape":[3],"data":{"zero":4}}]}'
