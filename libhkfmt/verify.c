@@ -13,6 +13,7 @@ struct counting { /* passes faults on and counts them */
     hk_fault_fn *fn;
     void *arg;
     struct hk_verify_report *report;
+    bool readable; /* nothing so far that keeps hk_open() from it */
 };
 
 static void count_fault(void *arg, const struct hk_fault *fault)
@@ -22,6 +23,7 @@ static void count_fault(void *arg, const struct hk_fault *fault)
         c->report->errors++;
     else
         c->report->warnings++;
+    c->readable = c->readable && fault->status == HK_OK;
     c->fn(c->arg, fault);
 }
 
@@ -100,15 +102,16 @@ static void check_journal(const char *path, const struct hk_reporter *r)
 }
 
 static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned options,
-                                const struct hk_reporter *r, struct hk_verify_report *report,
+                                const struct hk_reporter *r, const struct counting *counting,
                                 struct hk_error *err)
 {
+    struct hk_verify_report *report = counting->report;
     bool payload = options & HK_VERIFY_PAYLOAD;
     enum hk_status status = hk_parse(f, true, r, err);
     if (status != HK_OK)
         return status;
     check_journal(path, r);
-    bool readable = report->errors == 0;
+    bool readable = counting->readable;
     report->payload = payload && readable;
     status = check_records(f, r, report, err);
     if (status == HK_OK)
@@ -147,10 +150,10 @@ enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, vo
     if (f == NULL)
         return hk_fail_nomem(err);
     *report = (struct hk_verify_report){.size = hk_file_size(f)};
-    struct counting counting = {fn, arg, report};
+    struct counting counting = {fn, arg, report, true};
     const struct hk_reporter r = {count_fault, &counting};
     bool gguf = f->parts[0].size >= 4 && memcmp(f->parts[0].map, "GGUF", 4) == 0;
-    status = gguf ? verify_foreign(f, &r, err) : verify_hk(f, path, options, &r, report, err);
+    status = gguf ? verify_foreign(f, &r, err) : verify_hk(f, path, options, &r, &counting, err);
     report->keys = f->kv_count;
     report->tensors = f->tensor_count;
     report->records = f->record_count;

@@ -66,6 +66,18 @@ load common.bash
     assert_status 1
 }
 
+@test "faults that keep nothing from being read do not keep payloads from it" {
+    mkhk x.hk '{"tensors":[{"name":"t","type":"f32","shape":[2],"data":{"hex":"0000c07f0000807f"}}],
+        "appendix":[{"name":"r","data":"x","entry_type":77}]}'
+    t hk-verify --payload x.hk
+    assert_status 1
+    assert_json '[[e["code"] for e in v["errors"]],[w["code"] for w in v["warnings"]],v["checked"]["payload"]]' \
+        '[["record-type"],["payload-nan","payload-inf"],true]'
+    mkhk x.hk --set 'tensors[0].type=0x99'
+    t hk-verify --payload x.hk
+    assert_json 'v["checked"]["payload"]' False
+}
+
 @test "a sparse tensor of few bytes and vast shape is read in no time; bad values have their offsets" {
     local blocks='{"cat":[{"hex":"010001000200000001000000"},{"hex":"000000000100000000000000"},{"hex":"0000807f"}]}'
     mkhk x.hk "{\"tensors\":[{\"name\":\"t\",\"type\":\"f32\",\"sparsity\":\"bsr\",\"shape\":[1,1125899906842624],
