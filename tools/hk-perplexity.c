@@ -2,21 +2,34 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/engine.h"
+#include "engine/pool.h"
 #include "tools/input.h"
+#include "tools/machine.h"
 #include "tools/tool.h"
 
 enum { MAX_TEXT = 1 << 30, DEFAULT_CTX = 512 };
 
-enum option { OPT_BATCH, OPT_CTX, OPT_FORCE, OPT_IDS, OPT_LOGITS };
+enum option {
+    OPT_ACTIVATIONS,
+    OPT_BATCH,
+    OPT_CTX,
+    OPT_FORCE,
+    OPT_IDS,
+    OPT_LOGITS,
+    OPT_THREADS,
+};
 
 static const struct tool_option options[] = {
-    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 256)"},
+    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 512)"},
     [OPT_CTX] = {"ctx", 0, "N", "cut the text into windows of N tokens (default 512)"},
     [OPT_FORCE] = {"force", 'f', NULL, "overwrite an existing file of logits"},
     [OPT_IDS] = {"ids", 0, NULL, "standard input holds token ids, u32 little-endian"},
     [OPT_LOGITS] = {"logits", 0, "OUT", "write the logits of every position to OUT, as f32"},
+    [OPT_THREADS] = {"threads", 0, "N", "compute with N threads (default: one for each core)"},
 };
 
 static const struct tool tool = {
@@ -40,34 +53,45 @@ struct perplexity {
     size_t window, window_size; /* where the current window starts, and its length */
     double nll;                 /* sum over the positions scored */
     uint64_t scored;
+    double seconds; /* that evaluating took */
     struct hk_error err;
     const char *about; /* what err is about */
 };
+
+static void set(struct perplexity *p, enum option option, const char *value)
+{
+    switch (option) {
+    case OPT_ACTIVATIONS:
+        p->context.activations = tool_activations(value);
+        break;
+    case OPT_BATCH:
+        p->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        break;
+    case OPT_CTX:
+        p->context.positions = tool_uint("ctx", value, 2, HKE_MAX_POSITIONS);
+        break;
+    case OPT_FORCE:
+        p->force = true;
+        break;
+    case OPT_IDS:
+        p->ids_given = true;
+        break;
+    case OPT_LOGITS:
+        p->logits_path = value;
+        break;
+    case OPT_THREADS:
+        p->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
+        break;
+    }
+}
 
 static void parse(struct perplexity *p, int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);
-    for (int o; (o = tool_next(&args, &value)) >= 0;) {
-        switch ((enum option)o) {
-        case OPT_BATCH:
-            p->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
-            break;
-        case OPT_CTX:
-            p->context.positions = tool_uint("ctx", value, 2, HKE_MAX_POSITIONS);
-            break;
-        case OPT_FORCE:
-            p->force = true;
-            break;
-        case OPT_IDS:
-            p->ids_given = true;
-            break;
-        case OPT_LOGITS:
-            p->logits_path = value;
-            break;
-        }
-    }
+    for (int o; (o = tool_next(&args, &value)) >= 0;)
+        set(p, (enum option)o, value);
     if (args.operand_count != 1)
         tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
     p->path = args.operands[0];
@@ -75,6 +99,9 @@ static void parse(struct perplexity *p, int argc, char **argv)
         tool_usage("the model cannot be standard input: the text is read from there");
     if (p->logits_path != NULL && strcmp(p->logits_path, "-") == 0)
         tool_usage("--logits: standard output holds the result, name a file");
+    p->context.kernels = tool_kernels();
+    if (p->context.threads == 0)
+        p->context.threads = tool_threads();
 }
 
 /* ---- the text ---- */
@@ -149,9 +176,17 @@ static enum hk_status score(void *arg, size_t position, const float *logits, siz
     return st;
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static enum hk_status measure(struct perplexity *p)
 {
     size_t ctx = hke_context_positions(p->ctx);
+    double start = seconds();
     enum hk_status st = HK_OK;
     p->about = p->path;
     for (size_t at = 0; at < p->ids.n && st == HK_OK; at += ctx) {
@@ -161,6 +196,7 @@ static enum hk_status measure(struct perplexity *p)
         st = hke_eval(p->ctx, p->ids.id + at, p->window_size, score, p, &p->err);
         tool_progress(p->path, at + p->window_size, p->ids.n);
     }
+    p->seconds = seconds() - start;
     return st;
 }
 
@@ -173,6 +209,17 @@ static void print_result(const struct perplexity *p)
     tool_json_set(o, "tokens", tool_json_uint(p->scored));
     tool_json_set(o, "ctx", tool_json_uint(hke_context_positions(p->ctx)));
     tool_json_print(o, stdout);
+}
+
+static void print_statistics(const struct perplexity *p)
+{
+    const double mib = 1 << 20;
+    struct hke_memory m = hke_memory_now();
+    tool_warn(NULL,
+              "%zu tokens, %.1f a second; memory: %.1f MiB private, %.1f MiB mapped; kernels: %s; "
+              "threads: %u",
+              p->ids.n, (double)p->ids.n / p->seconds, (double)m.private / mib,
+              (double)m.mapped / mib, hke_context_kernels(p->ctx), hke_context_threads(p->ctx));
 }
 
 /* ---- the job ---- */
@@ -224,8 +271,11 @@ int main(int argc, char **argv)
     int status = TOOL_OK;
     if (run(&p) != HK_OK)
         status = tool_error(p.about, &p.err);
-    else
+    else {
         print_result(&p);
+        if (fflush(stdout) == 0) /* else tool_end() has something to say */
+            print_statistics(&p);
+    }
     release(&p);
     return tool_end(status);
 }

@@ -40,3 +40,12 @@ unsigned tool_threads(void)
     tool_warn(NULL, "HK_THREADS: %s: not a number of threads from 1 to %d", value, HKE_MAX_THREADS);
     exit(TOOL_TROUBLE);
 }
+
+enum hke_activations tool_activations(const char *value)
+{
+    if (strcmp(value, "q8") == 0)
+        return HKE_ACTIVATIONS_Q8;
+    if (strcmp(value, "f32") == 0)
+        return HKE_ACTIVATIONS_F32;
+    tool_usage("--activations: neither q8 nor f32: %s", value);
+}

@@ -1,7 +1,8 @@
-/* machine.h: what programs with the engine take from the environment. */
+/* machine.h: what programs with the engine take from the environment, and options of theirs. */
 #ifndef TOOL_MACHINE_H
 #define TOOL_MACHINE_H
 
+#include "engine/engine.h"
 #include "kernels/kernels.h"
 
 /* The level of kernels that HK_KERNELS names, or the best one that runs. Exits 2 where the one
@@ -11,5 +12,8 @@ const struct hkk_table *tool_kernels(void);
 /* As many threads as HK_THREADS says, or as many as the machine is good for. Exits 2 where it is
  * not a number of threads. A variable set to nothing counts as not set. */
 unsigned tool_threads(void);
+
+/* The value of --activations: q8 or f32; exits 2 for another. */
+enum hke_activations tool_activations(const char *value);
 
 #endif

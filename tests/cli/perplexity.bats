@@ -26,7 +26,7 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
 @test "prints the perplexity of a text" {
     t_sh 'printf "%s" "$1" | hk-perplexity "$2"' "$TEXT" "$M"
     assert_status 0
-    assert_err ''
+    assert_err_like '^hk-perplexity: 2[0-9] tokens, [0-9.]+ a second; memory: .*; kernels: [a-z0-9]+; threads: [0-9]+$'
     assert_json 'list(v)' '["perplexity","nll","tokens","ctx"]'
     assert_json 'abs(math.exp(v["nll"])/v["perplexity"]-1) < 1e-12' True
     assert_json '1.2 < v["perplexity"] < 2 and v["ctx"] == 512' True
@@ -180,4 +180,39 @@ PY
     assert_status 0
     t_sh 'echo text | hk-perplexity bare.gguf'
     assert_fails 1 'hk-perplexity: bare.gguf: '
+}
+
+@test "threads, batches and float weights in both ways change nothing" {
+    # shellcheck disable=SC2046 # words
+    ids $(json "$FIX/models/expected.json" '" ".join(map(str,v["logits"]["prompt_ids"]))') >prompt
+    for more in '--threads 1' '--threads 3 --batch 5' '--threads 2 --activations f32'; do
+        # shellcheck disable=SC2086 # words
+        t_from prompt hk-perplexity --ids -f --logits "${more//[ -]/}" $more "$M"
+        assert_status 0
+        assert_same threads1 "${more//[ -]/}"
+    done
+}
+
+@test "rounded activations, or not" {
+    q=$FIX/models/stories260K-q8_0.gguf
+    [[ -f $q ]] || q=${HK_SHARED:-}/fixtures/models/stories260K-q8_0.gguf
+    [[ -f $q ]] || skip 'needs HK_SHARED: a quantised model'
+    ids 1 403 407 261 378 >prompt
+    t_from prompt hk-perplexity --ids --logits q8 "$q"
+    assert_status 0
+    t_from prompt hk-perplexity --ids --logits f32 --activations f32 "$q"
+    assert_status 0
+    ! cmp -s q8 f32
+    at_least "$(cosine q8 f32)" 0.9999
+    t_from prompt hk-perplexity --ids --activations f16 "$q"
+    assert_fails 2 'hk-perplexity: --activations: neither q8 nor f32: f16'
+}
+
+@test "the environment names kernels and threads" {
+    ids 1 2 3 >in
+    HK_KERNELS=generic HK_THREADS=2 t_from in hk-perplexity --ids "$M"
+    assert_status 0
+    assert_err_has 'kernels: generic; threads: 2'
+    HK_KERNELS=turbo t_from in hk-perplexity --ids "$M"
+    assert_fails 2 'hk-perplexity: HK_KERNELS: turbo: '
 }
