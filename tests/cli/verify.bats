@@ -93,6 +93,16 @@ load common.bash
         '[["payload-nan","m",392],["payload-inf","p",516]]'
 }
 
+@test "a shared_ref without bytes may point past the end of the file" {
+    mkhk x.hk '{"tensors":[{"name":"a","type":"f32","shape":[2],"data":{"f32":[1,2]}},
+        {"name":"s","type":"shared_ref","shape":[2],"data_offset":4096}]}'
+    t hk-verify x.hk
+    assert_status 0
+    assert_json '[v["errors"],v["warnings"]]' '[[],[]]'
+    t hk-dequant --text x.hk s
+    assert_out '1.0 2.0'
+}
+
 @test "lineage: none, ok, broken" {
     mkhk ok.hk '{"appendix":[{"name":"a","data":"1"},{"name":"b","data":"2"},{"name":"c","data":"3","parent":"legacy"}]}'
     t hk-verify ok.hk
