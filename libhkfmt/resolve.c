@@ -102,6 +102,15 @@ static enum hk_status unresolved(const struct hk_tensor *t, const char *why, str
                    why);
 }
 
+/* Scales are the target's or not noted, and so is a residual, which the reference never notes. */
+static bool same_extras(const struct hk_tensor *t, const struct hk_tensor *target)
+{
+    bool scales = t->scale_offset == target->scale_offset && t->scale_size == target->scale_size;
+    bool residual =
+        t->residual_offset == target->residual_offset && t->residual_size == target->residual_size;
+    return (scales || t->scale_size == 0) && (residual || t->residual_size == 0);
+}
+
 /* Offsets name the target; any position in the table will do, since only one tensor can own the
  * bytes. */
 static enum hk_status by_bytes(const struct hk_file *f, const struct hk_tensor *t,
@@ -135,9 +144,13 @@ static enum hk_status by_shape(const struct hk_file *f, const struct hk_tensor *
 enum hk_status hk_tensor_resolve(const struct hk_file *f, const struct hk_tensor *t,
                                  const struct hk_tensor **out, struct hk_error *err)
 {
-    if (t->type != HK_TYPE_SHARED_REF) {
-        *out = t;
-        return HK_OK;
-    }
-    return t->data_size > 0 ? by_bytes(f, t, out, err) : by_shape(f, t, out, err);
+    const struct hk_tensor *target = t;
+    enum hk_status status = t->type != HK_TYPE_SHARED_REF ? HK_OK
+                            : t->data_size > 0            ? by_bytes(f, t, &target, err)
+                                                          : by_shape(f, t, &target, err);
+    if (status == HK_OK && target != t && !same_extras(t, target))
+        status = unresolved(t, "has other scales or another residual than its target", err);
+    if (status == HK_OK)
+        *out = target;
+    return status;
 }

@@ -103,6 +103,22 @@ load common.bash
     assert_out '1.0 2.0'
 }
 
+@test "a shared_ref has no sections but its target's" {
+    local tensors='{"tensors":[{"name":"a","type":"dq8","shape":[2],"data":{"hex":"0102"},"scales":{"f32":[1]}},
+        {"name":"s","type":"shared_ref","shape":[2],"shared":0}]}'
+    mkhk x.hk "$tensors"
+    t hk-verify x.hk
+    assert_status 0
+    mkhk x.hk "$tensors" --set 'tensors[1].scale_size=8'
+    t hk-verify x.hk
+    assert_status 1
+    assert_json '[(e["code"],e["tensor"]) for e in v["errors"]]' '[["section-range","s"],["reference","s"]]'
+    mkhk x.hk "$tensors" --set 'tensors[1].residual_size=2' --set 'tensors[1].residual_offset=384'
+    t hk-verify x.hk
+    assert_status 1
+    assert_json '[(e["code"],e["tensor"]) for e in v["errors"]]' '[["reference","s"]]'
+}
+
 @test "lineage: none, ok, broken" {
     mkhk ok.hk '{"appendix":[{"name":"a","data":"1"},{"name":"b","data":"2"},{"name":"c","data":"3","parent":"legacy"}]}'
     t hk-verify ok.hk
