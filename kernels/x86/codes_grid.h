@@ -47,6 +47,7 @@ static inline void codes_iq2_xxs(const uint8_t *block, struct codes *s)
     const struct hk_iq2_xxs *b = (const void *)block;
     uint64_t scales = 0;
     s->d = le_half(b->d) * 0.125f;
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = b->group[g].qs;
         uint32_t w = le32(b->group[g].signs);
@@ -64,6 +65,7 @@ static inline void codes_iq2_xs(const uint8_t *block, struct codes *s)
     const struct hk_iq2_xs *b = (const void *)block;
     s->d = le_half(b->d) * 0.125f;
     s->scale = odd_scales(sixteen_nibbles(b->scales));
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         unsigned k[4];
         for (int l = 0; l < 4; l++)
@@ -84,6 +86,7 @@ static inline void codes_iq2_s(const uint8_t *block, struct codes *s)
     const struct hk_iq2_s *b = (const void *)block;
     s->d = le_half(b->d) * 0.125f;
     s->scale = odd_scales(sixteen_nibbles(b->scales));
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = b->qs + 4 * g;
         unsigned h = (unsigned)b->qh[g] << 8;
@@ -101,6 +104,7 @@ static inline void codes_iq3_xxs(const uint8_t *block, struct codes *s)
     const struct hk_iq3_xxs *b = (const void *)block;
     uint64_t scales = 0;
     s->d = le_half(b->d) * 0.25f;
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         __m256i index = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(b->qs + 8 * g)));
         __m256i x = _mm256_i32gather_epi32((const int *)(const void *)hk_iq3_xxs_grid, index, 4);
@@ -120,6 +124,7 @@ static inline void codes_iq3_s(const uint8_t *block, struct codes *s)
     s->d = le_half(b->d);
     scales = nibbles_in_turn(scales);
     s->scale = odd_scales_of_32((uint64_t)_mm_cvtsi128_si64(scales));
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         __m256i low = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(b->qs + 8 * g)));
         __m256i high = _mm256_sllv_epi32(_mm256_set1_epi32(b->qh[g]), places);
@@ -144,6 +149,7 @@ static inline void codes_iq1_s(const uint8_t *block, struct codes *s)
     const struct hk_iq1_s *b = (const void *)block;
     uint64_t scales = 0;
     s->d = le_half(b->d) * 0.125f;
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = b->qs + 4 * g;
         unsigned h = le16(b->qh + 2 * g);
@@ -174,6 +180,7 @@ static inline void codes_iq1_m(const uint8_t *block, struct codes *s)
         scale[g] = (int16_t)(2 * (w[g / 4] >> g % 4 * 3 & 7) + 1);
     s->d = half_f32(half) * 0.125f;
     s->scale = load32(scale);
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = b->qs + 4 * g;
         unsigned h = le16(b->qh + 2 * g);

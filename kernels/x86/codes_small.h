@@ -82,15 +82,12 @@ static inline __m256i codes_iq4_nl(const uint8_t *block)
 }
 
 /* Doubled E2M1 values plus 12. */
-static inline __m128i e2m1_codes(void)
-{
-    return _mm_add_epi8(load16(hk_e2m1_doubled), _mm_set1_epi8(12));
-}
+static const int8_t e2m1_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 static inline __m256i codes_mxfp4(const uint8_t *block)
 {
     const struct hk_mxfp4 *b = (const void *)block;
-    return look_up(e2m1_codes(), nibbles32(b->qs));
+    return look_up(load16(e2m1_codes), nibbles32(b->qs));
 }
 
 /* BLOCK is a block of nvfp4 moved on by 16 for each 32 elements after the first. */
@@ -99,7 +96,7 @@ static inline __m256i codes_nvfp4(const uint8_t *block)
     __m128i x = load16(block + 4), low = _mm_set1_epi8(15);
     __m128i lo = _mm_and_si128(x, low), hi = _mm_and_si128(_mm_srli_epi16(x, 4), low);
     __m256i both = _mm256_set_m128i(_mm_unpackhi_epi64(lo, hi), _mm_unpacklo_epi64(lo, hi));
-    return look_up(e2m1_codes(), both);
+    return look_up(load16(e2m1_codes), both);
 }
 
 #endif

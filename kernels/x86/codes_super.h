@@ -92,6 +92,7 @@ static inline void twelve_bytes_avx2(const uint8_t *p, struct codes *s)
 static inline void nibble_rows(__m256i c[8], const uint8_t *qs)
 {
     const __m256i low = _mm256_set1_epi8(15);
+#pragma GCC unroll 4
     for (int r = 0; r < 4; r++) {
         __m256i x = load32(qs + 32 * r);
         c[2 * r] = _mm256_and_si256(x, low);
@@ -169,6 +170,7 @@ static inline void codes_iq4_xs(const uint8_t *block, struct codes *s)
     __m128i values = load16(hk_iq4_nl_values);
     s->d = le_half(b->d);
     s->scale = iq4_xs_scales(b);
+#pragma GCC unroll 8
     for (int g = 0; g < 8; g++)
         s->c[g] = look_up(values, nibbles32(b->qs + 16 * g));
 }
@@ -204,6 +206,7 @@ static inline void codes_tq1_0(const uint8_t *block, struct codes *s)
     s->d = le_half(b->d);
     s->scale = _mm256_set1_epi16(1);
     __m256i x = load32(b->qs);
+#pragma GCC unroll 5
     for (int k = 0; k < 5; k++) {
         s->c[k] = first_digits(x);
         x = thrice(x);

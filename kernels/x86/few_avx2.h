@@ -19,7 +19,17 @@ struct form {
     bool minimums;
     bool two_scales; /* nvfp4 */
     bool by_16;      /* scales of neighbouring groups of 16 differ */
+    int nibbles;     /* offset of 16 bytes of nibbles that are the codes, or index TABLE; or 0 */
+    const int8_t *table;
 };
+
+/* The same number, in a register from here on: left to itself, gcc regroups sums, and keeps all
+ * their terms in memory until the last one is there. */
+ALWAYS __m256i now(__m256i x)
+{
+    __asm__("" : "+x"(x));
+    return x;
+}
 
 typedef __m256i small_fn(const uint8_t *block);
 typedef void super_fn(const uint8_t *block, struct codes *s);
@@ -48,13 +58,26 @@ ALWAYS __m256i sums_of_8(const __m256i v[8])
                             _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* Eight halves at P, P + STRIDE, ... */
+/* Rows lie far apart, which the processor's own prefetching does not follow well. */
+ALWAYS void ahead(const uint8_t *p, const size_t at[8])
+{
+    enum { DISTANCE = 512 };
+    for (int r = 0; r < 8; r++)
+        _mm_prefetch((const char *)p + at[r] + DISTANCE, _MM_HINT_T0);
+}
+
+/* Eight halves at P + AT[r]. */
 ALWAYS __m256 halves_of_8(const uint8_t *p, const size_t at[8])
 {
-    uint16_t h[8];
-    for (int r = 0; r < 8; r++)
-        memcpy(h + r, p + at[r], sizeof *h);
-    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)h));
+    __m128i h = _mm_cvtsi32_si128((int)le16(p + at[0]));
+    h = _mm_insert_epi16(h, (int)le16(p + at[1]), 1);
+    h = _mm_insert_epi16(h, (int)le16(p + at[2]), 2);
+    h = _mm_insert_epi16(h, (int)le16(p + at[3]), 3);
+    h = _mm_insert_epi16(h, (int)le16(p + at[4]), 4);
+    h = _mm_insert_epi16(h, (int)le16(p + at[5]), 5);
+    h = _mm_insert_epi16(h, (int)le16(p + at[6]), 6);
+    h = _mm_insert_epi16(h, (int)le16(p + at[7]), 7);
+    return _mm256_cvtph_ps(h);
 }
 
 ALWAYS __m256 scales_of_8(const uint8_t *p, const size_t at[8], unsigned type, int which)
@@ -67,20 +90,55 @@ ALWAYS __m256 scales_of_8(const uint8_t *p, const size_t at[8], unsigned type, i
     return _mm256_loadu_ps(d);
 }
 
+/* The same for sixteen bytes of nibbles at P + AT[r]: rows r and r + 4 share a register. */
+ALWAYS __m256i nibble_dots(const uint8_t *p, const size_t at[8], const int8_t *q, struct form f)
+{
+    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    __m256i first = _mm256_broadcastsi128_si256(load16(q)), v[4];
+    __m256i second = _mm256_broadcastsi128_si256(load16(q + 16));
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) {
+        __m256i x = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(p + at[r])),
+                                            load16(p + at[r + 4]), 1);
+        __m256i a = _mm256_and_si256(x, low), b = _mm256_and_si256(_mm256_srli_epi16(x, 4), low);
+        if (f.table != NULL) {
+            a = look_up(load16(f.table), a);
+            b = look_up(load16(f.table), b);
+        }
+        if (f.is_signed)
+            v[r] = _mm256_add_epi32(_mm256_madd_epi16(pairs(a, first, f), ones),
+                                    _mm256_madd_epi16(pairs(b, second, f), ones));
+        else
+            v[r] =
+                _mm256_madd_epi16(_mm256_add_epi16(pairs(a, first, f), pairs(b, second, f)), ones);
+        v[r] = now(v[r]);
+    }
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+}
+
+ALWAYS __m256i code_dots(const uint8_t *p, const size_t at[8], const int8_t *q, struct form f,
+                         small_fn *codes)
+{
+    const __m256i ones = _mm256_set1_epi16(1), x = load32(q);
+    __m256i v[8];
+#pragma GCC unroll 8
+    for (int r = 0; r < 8; r++)
+        v[r] = now(_mm256_madd_epi16(pairs(codes(p + at[r]), x, f), ones));
+    return sums_of_8(v);
+}
+
 /* Row r begins AT[r] after P. */
 ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t,
                         unsigned type, size_t size, struct form f, small_fn *codes)
 {
-    const __m256i ones = _mm256_set1_epi16(1);
     const int8_t *q = a->q + t * a->cols;
     const float *dx = a->d + t * a->blocks;
     const int16_t *sum = a->sum + t * a->sums;
     __m256 acc = _mm256_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++, p += size, q += 32) {
-        __m256i v[8], x = load32(q);
-        for (int r = 0; r < 8; r++)
-            v[r] = _mm256_madd_epi16(pairs(codes(p + at[r]), x, f), ones);
-        __m256i dot = sums_of_8(v);
+        __m256i dot =
+            f.nibbles > 0 ? nibble_dots(p + f.nibbles, at, q, f) : code_dots(p, at, q, f, codes);
+        ahead(p, at);
         if (f.offset != 0)
             dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(f.offset * sum[b]));
         __m256 x_scale = _mm256_set1_ps(dx[b]);
@@ -143,7 +201,7 @@ ALWAYS __m256i super_dot(const struct codes *s, const int8_t *q, const int16_t *
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
         __m256i p = pairs(s->c[j], load32(q + 32 * j), f);
-        acc = _mm256_add_epi32(acc, _mm256_madd_epi16(p, scales_of_pair(spread, j)));
+        acc = now(_mm256_add_epi32(acc, _mm256_madd_epi16(p, scales_of_pair(spread, j))));
     }
     if (f.offset == 0)
         return acc;
@@ -163,6 +221,8 @@ ALWAYS __m256 few_super(const uint8_t *p, const size_t at[8], const struct hkk_a
 #pragma GCC unroll 1
         for (int r = 0; r < 8; r++) {
             struct codes s;
+            for (size_t line = 0; line < size; line += 64)
+                _mm_prefetch((const char *)p + at[r] + 2 * size + line, _MM_HINT_T0);
             codes(p + at[r], &s);
             dot[r] = super_dot(&s, q, sum, f);
             d[r] = s.d;

@@ -99,13 +99,15 @@ ALWAYS void tile_clear(struct tile *tile, size_t count)
         }                                                                                          \
     }
 
-SMALL_AVX2(q4_0, HKK_Q4_0, tile_small_8_avx2, .offset = 8, .adds = 8)
-SMALL_AVX2(q4_1, HKK_Q4_1, tile_small_8_min_avx2, .adds = 8, .minimums = true)
+SMALL_AVX2(q4_0, HKK_Q4_0, tile_small_8_avx2, .offset = 8, .adds = 8, .nibbles = 2)
+SMALL_AVX2(q4_1, HKK_Q4_1, tile_small_8_min_avx2, .adds = 8, .minimums = true, .nibbles = 4)
 SMALL_AVX2(q5_0, HKK_Q5_0, tile_small_4_avx2, .offset = 16, .adds = 4)
 SMALL_AVX2(q5_1, HKK_Q5_1, tile_small_4_min_avx2, .adds = 4, .minimums = true)
 SMALL_AVX2(q8_0, HKK_Q8_0, tile_small_signed_avx2, .is_signed = true)
-SMALL_AVX2(iq4_nl, HKK_IQ4_NL, tile_small_signed_avx2, .is_signed = true)
-SMALL_AVX2(mxfp4, HKK_MXFP4, tile_small_4_avx2, .offset = 12, .adds = 4)
+SMALL_AVX2(iq4_nl, HKK_IQ4_NL, tile_small_signed_avx2, .is_signed = true, .nibbles = 2,
+           .table = hk_iq4_nl_values)
+SMALL_AVX2(mxfp4, HKK_MXFP4, tile_small_4_avx2, .offset = 12, .adds = 4, .nibbles = 1,
+           .table = e2m1_codes)
 SMALL_AVX2(nvfp4, HKK_NVFP4, tile_nvfp4_avx2, .offset = 12, .adds = 4, .two_scales = true)
 
 /* ---- super-blocks ---- */

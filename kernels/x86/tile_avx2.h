@@ -101,14 +101,6 @@ ALWAYS __m256i four_columns(const void *q)
     return _mm256_set1_epi32(x);
 }
 
-/* a + b now: left to itself, gcc keeps all the products of a block in memory and adds them last. */
-ALWAYS __m256i add_16_now(__m256i a, __m256i b)
-{
-    a = _mm256_add_epi16(a, b);
-    __asm__("" : "+x"(a));
-    return a;
-}
-
 /* acc += scale * (sums of products of N times four columns), for both halves of the rows and all
  * tokens. The products of N steps fit 16 bits. */
 ALWAYS void steps(const uint8_t (*code)[2][32], const int8_t *const q[TOKENS], size_t col, int n,
@@ -123,8 +115,8 @@ ALWAYS void steps(const uint8_t (*code)[2][32], const int8_t *const q[TOKENS], s
         for (int t = 0; t < TOKENS; t++) {
             __m256i x = four_columns(q[t] + col + 4 * (size_t)k);
             __m256i p0 = _mm256_maddubs_epi16(c0, x), p1 = _mm256_maddubs_epi16(c1, x);
-            s[0][t] = k == 0 ? p0 : add_16_now(s[0][t], p0);
-            s[1][t] = k == 0 ? p1 : add_16_now(s[1][t], p1);
+            s[0][t] = k == 0 ? p0 : now(_mm256_add_epi16(s[0][t], p0));
+            s[1][t] = k == 0 ? p1 : now(_mm256_add_epi16(s[1][t], p1));
         }
     }
 #pragma GCC unroll 4
