@@ -1,4 +1,5 @@
 /* hk-perplexity: how well a model file foretells a text. */
+#include <endian.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,23 @@ static enum hk_status read_ids(struct perplexity *p)
 
 /* ---- measuring ---- */
 
+/* N floats, little-endian whatever the host is. */
+static enum hk_status write_logits(struct hk_out *out, const float *logits, size_t n,
+                                   struct hk_error *err)
+{
+    enum { PIECE = 1024 };
+    uint32_t bits[PIECE];
+    enum hk_status st = HK_OK;
+    for (size_t at = 0; at < n && st == HK_OK; at += PIECE) {
+        size_t count = n - at < PIECE ? n - at : PIECE;
+        memcpy(bits, logits + at, count * sizeof *bits);
+        for (size_t i = 0; i < count; i++)
+            bits[i] = htole32(bits[i]);
+        st = hk_out_write(out, bits, count * sizeof *bits, err);
+    }
+    return st;
+}
+
 static enum hk_status score(void *arg, size_t position, const float *logits, size_t vocab,
                             struct hk_error *err)
 {
@@ -172,7 +190,7 @@ static enum hk_status score(void *arg, size_t position, const float *logits, siz
         p->scored++;
     }
     if (st == HK_OK && p->logits != NULL)
-        st = hk_out_write(p->logits, logits, vocab * sizeof *logits, err);
+        st = write_logits(p->logits, logits, vocab, err);
     return st;
 }
 
