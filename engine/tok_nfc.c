@@ -48,6 +48,8 @@ static size_t stretch(const uint8_t *p, const uint8_t *end, bool *done)
 
 static bool put(struct tok_nfc *x, const uint8_t *p, size_t n)
 {
+    if (n == 0)
+        return true;
     if (!hke_tok_grow(&x->text, &x->capacity, x->n + n, 1))
         return false;
     memcpy(x->text + x->n, p, n);
