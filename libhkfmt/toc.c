@@ -148,8 +148,10 @@ static void check_entry(const struct hk_scan *s, const struct hk_tensor *t, uint
     struct hk_geometry g;
     if (known && hk_geometry(t, i, s->r, &g) && g.mislabelled) {
         struct hk_where w = where_tensor(t, i, at_codes(t));
-        hk_report(s->r, HK_FAULT_MISLABELLED, &w, "tensor %.*s: dense f32 under the label %s, %s",
-                  HK_STR(t->name), hk_type_info(t->type)->name, hk_sparsity_name(t->sparsity));
+        bool surely = g.form == HK_FORM_DENSE || g.form == HK_FORM_TILED;
+        hk_report(s->r, HK_FAULT_MISLABELLED, &w, "tensor %.*s: %sdense f32 under the label %s, %s",
+                  HK_STR(t->name), surely ? "" : "perhaps ", hk_type_info(t->type)->name,
+                  hk_sparsity_name(t->sparsity));
     }
 }
 

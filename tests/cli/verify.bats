@@ -93,6 +93,14 @@ load common.bash
         '[["payload-nan","m",392],["payload-inf","p",516]]'
 }
 
+@test "bytes that fit a sparse label and dense f32 alike are not said to be the latter" {
+    local blocks='{"cat":[{"hex":"020002000300000002000000"},{"i32":[0,1,2]},{"i32":[1,0]},{"f32":[1,2,3,4,5,6,7,8]}]}'
+    mkhk x.hk "{\"tensors\":[{\"name\":\"t\",\"type\":\"f32\",\"sparsity\":\"csr\",\"shape\":[4,4],\"data\":$blocks}]}"
+    t hk-verify x.hk
+    assert_status 0
+    assert_err_has 'tensor t: perhaps dense f32 under the label f32, csr'
+}
+
 @test "a shared_ref without bytes may point past the end of the file" {
     mkhk x.hk '{"tensors":[{"name":"a","type":"f32","shape":[2],"data":{"f32":[1,2]}},
         {"name":"s","type":"shared_ref","shape":[2],"data_offset":4096}]}'
