@@ -5,7 +5,8 @@
 
 #include "tools/inspect.h"
 
-enum { VALUE_COLUMNS = 72 };
+/* Cells of a hostile file must not widen every row: names may have 65535 bytes there. */
+enum { VALUE_COLUMNS = 72, NAME_COLUMNS = HK_MAX_NAME };
 
 static struct hk_bytes text(const char *s)
 {
@@ -91,7 +92,7 @@ static void metadata_table(const struct hk_file *f, bool full)
     head(&t, titles);
     for (size_t i = 0; i < hk_kv_count(f); i++) {
         const struct hk_kv *kv = hk_kv_at(f, i);
-        tool_cell_bytes(&t, kv->key, 0);
+        tool_cell_bytes(&t, kv->key, NAME_COLUMNS);
         tool_cell(&t, "%s", kv->gguf_type != NULL ? kv->gguf_type : hk_meta_type_name(kv->type));
         value_cell(&t, kv, full);
     }
@@ -126,7 +127,7 @@ static void tensor_table(const struct hk_file *f)
     for (size_t i = 0; i < hk_tensor_count(f); i++) {
         const struct hk_tensor *tensor = hk_tensor_at(f, i);
         uint64_t bytes = tensor->data_size + tensor->scale_size + tensor->residual_size;
-        tool_cell_bytes(&t, tensor->name, 0);
+        tool_cell_bytes(&t, tensor->name, NAME_COLUMNS);
         tool_cell(&t, "%s", hk_type_info(tensor->type)->name);
         shape_cell(&t, tensor);
         tool_cell(&t, "%s", tool_human_size(bytes, size));
@@ -160,8 +161,8 @@ static void record_row(struct tool_table *t, const struct hk_file *f, size_t i)
     tool_cell(t, "%zu", i);
     tool_cell(t, "%u", r->generation);
     tool_cell(t, "%s", json_string_value(type));
-    tool_cell_bytes(t, r->name, 0);
-    tool_cell_bytes(t, r->target, 0);
+    tool_cell_bytes(t, r->name, NAME_COLUMNS);
+    tool_cell_bytes(t, r->target, NAME_COLUMNS);
     tool_cell(t, "%s", tool_human_size(r->data_size, size));
     time_cell(t, r->timestamp);
     tool_cell(t, "%s", hk_lineage_name(lineage));

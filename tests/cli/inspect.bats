@@ -160,6 +160,15 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
     refute_out_has TENSOR
 }
 
+@test "a table's rows are not as wide as the longest name of a hostile file" {
+    local long='{"repeat":["n",60000]}'
+    mkhk x.hk "{\"metadata\":[[$long,\"int64\",5]],\"tensors\":[{\"name\":$long,\"type\":\"null_ref\",\"shape\":[1]}],
+        \"appendix\":[{\"name\":$long,\"target\":$long}]}"
+    t hk-inspect --table x.hk
+    assert_status 0
+    [[ ${#output} -lt 3000 ]] || fail 'wide rows'
+}
+
 @test "standard input, mapped or spooled" {
     mkhk x.hk
     t_from x.hk hk-inspect --header -
