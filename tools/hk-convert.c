@@ -55,6 +55,9 @@ static uint32_t align_option(const char *value)
 static enum hk_format format_of_name(const char *path)
 {
     const char *dot = strrchr(path, '.');
+    if (dot != NULL && strcmp(dot, ".safetensors") == 0)
+        tool_usage("safetensors is not written; --to hk gives %s another format than its name",
+                   path);
     return dot != NULL && strcmp(dot, ".gguf") == 0 ? HK_FORMAT_GGUF : HK_FORMAT_HK;
 }
 

@@ -84,6 +84,10 @@ round_trip() {
     assert_same a.hk d.gguf
     assert_same model.gguf b.gguf
     assert_same model.gguf e.hk
+    t hk-convert model.gguf f.safetensors
+    assert_fails 2 'safetensors is not written'
+    hk-convert --to hk model.gguf f.safetensors
+    assert_same a.hk f.safetensors
 }
 
 @test "standard input and output" {
