@@ -128,6 +128,8 @@ static enum hk_status exists(struct hk_error *err)
 static enum hk_status open_target(struct hk_out *o, const char *path, struct hk_error *err)
 {
     struct stat st;
+    if (path[0] == '\0')
+        return hk_fail_sys(err, ENOENT, "cannot create");
     if (stat(path, &st) != 0) {
         struct stat link;
         if (errno != ENOENT)

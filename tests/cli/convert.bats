@@ -275,6 +275,8 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
         t hk-convert -f model.gguf $name
         assert_fails 2 "hk-convert: $name: "
     done
+    t hk-convert model.gguf ''
+    assert_fails 2 'hk-convert: : cannot create: No such file or directory'
     assert_files dangling dir model.gguf
 }
 
