@@ -1,0 +1,252 @@
+# hk-bench: what it measures and how it says so, not how fast this machine is; and scripts/bench-peer
+load common.bash
+
+setup() {
+    common_setup
+    M=$FIX/models/stories260K-f16.gguf
+    FEW='--prefill 16 --decode 4 --reps 2'
+}
+
+# patched OFFSET-PATTERN REPLACEMENT OUT: the model with bytes exchanged for as many others.
+patched() {
+    "$PYTHON" - "$M" "$@" <<'PY'
+import sys
+path, old, new, out = sys.argv[1:]
+old, new = (s.encode().decode("unicode_escape").encode("latin-1") for s in (old, new))
+data = open(path, "rb").read()
+assert data.count(old) == 1 and len(old) == len(new)
+open(out, "wb").write(data.replace(old, new))
+PY
+}
+
+@test "one JSON object with the members of the manual, in order" {
+    # shellcheck disable=SC2086 # words
+    t hk-bench $FEW "$M"
+    assert_status 0
+    assert_err ''
+    [[ $(wc -l <<<"$output") -eq 1 ]]
+    assert_json 'list(v)' '["model","type","params","size","kernels","threads","gpu","batch","activations","reps","prefill","decode","load_ms","first_token_ms","memory"]'
+    assert_json '[list(e) for e in v["prefill"]]' '[["n","tps","min","max"]]'
+    assert_json '[list(e) for e in v["decode"]]' '[["n","depth","tps","min","max"]]'
+    assert_json 'list(v["memory"])' '["private","mapped","peak","kv"]'
+    assert_json 'v["model"]' "$M"
+    assert_json '[v["batch"],v["activations"],v["reps"],v["gpu"]]' '[512,"q8",2,null]'
+    assert_json 'all(0 < e["min"] <= e["tps"] <= e["max"] for e in v["prefill"]+v["decode"])' True
+    assert_json '0 < v["load_ms"] <= v["first_token_ms"]' True
+}
+
+@test "type, parameters and bytes of the weights, of a GGUF and of the .hk" {
+    make_models
+    t_sh 'hk-inspect model.gguf'
+    size=$(printf '%s' "$output" | json - 'sum(t["size"] for t in v["tensors"])')
+    params=$(printf '%s' "$output" | json - 'sum(math.prod(t["shape"]) for t in v["tensors"])')
+    for f in model.gguf model.hk; do
+        t hk-bench --prefill 4 --decode 0 --reps 1 $f
+        assert_json '[v["type"],v["size"],v["params"]]' "[\"f16\",$size,$params]"
+    done
+}
+
+@test "the file type has to be that of the layers" {
+    # The number of q8_0, then that of bf16, in a file of f16 weights.
+    for number in 07 20; do
+        patched 'general.file_type\x04\x00\x00\x00\x01' "general.file_type\\x04\\x00\\x00\\x00\\x$number" other.gguf
+        t hk-bench --prefill 4 --decode 0 --reps 1 other.gguf
+        assert_json 'v["type"]' f16
+    done
+    mkhk x.hk '{"metadata":[]}'
+    t hk-bench x.hk
+    assert_fails 1 'hk-bench: x.hk: '
+}
+
+@test "a measurement for each size and each depth" {
+    t hk-bench --prefill 8 --prefill 300 --prefill 1 --decode 3 --depth 0 --depth 256 --depth 509 --reps 1 "$M"
+    assert_status 0
+    assert_json '[e["n"] for e in v["prefill"]]' '[8,300,1]'
+    assert_json '[[e["n"],e["depth"]] for e in v["decode"]]' '[[3,0],[3,256],[3,509]]'
+    assert_json 'all(e["min"] == e["tps"] == e["max"] for e in v["prefill"]+v["decode"])' True
+    t hk-bench --prefill 0 --decode 2 --reps 1 "$M"
+    assert_json '[v["prefill"],len(v["decode"])]' '[[],1]'
+    t hk-bench --prefill 2 --decode 0 --depth 7 --reps 1 "$M"
+    assert_json '[len(v["prefill"]),v["decode"]]' '[1,[]]'
+}
+
+@test "512 tokens, 64 after none, five times, unless told otherwise" {
+    t hk-bench "$M"
+    assert_status 0
+    assert_json '[v["prefill"][0]["n"],v["decode"][0]["n"],v["decode"][0]["depth"],v["reps"]]' '[512,64,0,5]'
+}
+
+@test "keys and values: f16, in segments of 256 positions, within private memory" {
+    # 5 layers, 4 heads of 8 numbers, keys and values.
+    for n in 1:1 256:1 257:2 512:2; do
+        t hk-bench --prefill "${n%:*}" --decode 0 --reps 1 "$M"
+        assert_json 'v["memory"]["kv"]' $((${n#*:} * 256 * 5 * 4 * 8 * 2 * 2))
+        assert_json 'v["memory"]["private"] > v["memory"]["kv"]' True
+        assert_json 'v["memory"]["peak"] >= v["memory"]["private"]' True
+    done
+}
+
+@test "threads, batch, activations and kernels are those asked for" {
+    # shellcheck disable=SC2086 # words
+    HK_KERNELS=generic t hk-bench $FEW --threads 3 --batch 7 --activations f32 "$M"
+    assert_status 0
+    assert_json '[v["kernels"],v["threads"],v["batch"],v["activations"]]' '["generic",3,7,"f32"]'
+    # shellcheck disable=SC2086 # words
+    HK_THREADS=2 t hk-bench $FEW "$M"
+    assert_json 'v["threads"]' 2
+    HK_KERNELS=none t hk-bench missing.hk
+    assert_fails 2 'hk-bench: HK_KERNELS: none: there is no such level'
+    HK_THREADS=0 t hk-bench missing.hk
+    assert_fails 2 'hk-bench: HK_THREADS: 0: '
+}
+
+@test "every level that runs here, the best first" {
+    t hk-hardware-profile
+    levels=$(printf '%s' "$output" | json - '"\n".join(v["kernels"]["runnable"])')
+    # shellcheck disable=SC2086 # words
+    HK_KERNELS=generic t hk-bench --levels $FEW "$M"
+    assert_status 0
+    all=$output
+    [[ $(while read -r line; do json - 'v["kernels"]' <<<"$line"; done <<<"$all") == "$levels" ]]
+    [[ $(while read -r line; do json - 'v["prefill"][0]["n"]' <<<"$line"; done <<<"$all" | sort -u) == 16 ]]
+}
+
+@test "tables for people" {
+    # shellcheck disable=SC2086 # words
+    HK_KERNELS=generic t hk-bench --table $FEW --depth 5 --threads 1 "$M"
+    assert_status 0
+    assert_out_like $'^type +f16\nparameters +0.26 million\nsize +509.2 KiB\nkernels +generic\nthreads +1\n'
+    assert_out_like $'\nkeys and values +160.0 KiB\n\n +tokens +depth +per second +min +max\nprefill +16 +0 [0-9. ]+\ndecode +4 +5 [0-9. ]+$'
+    # shellcheck disable=SC2086 # words
+    t hk-bench --table --json $FEW "$M"
+    assert_json 'v["type"]' f16
+}
+
+@test "a model from standard input" {
+    # shellcheck disable=SC2086 # words
+    t_sh 'cat "$1" | hk-bench --prefill 4 --decode 2 --reps 1 -' "$M"
+    assert_status 0
+    assert_json '[v["model"],v["params"]]' '["-",260032]'
+}
+
+@test "no further than the model goes" {
+    t hk-bench --prefill 512 --decode 12 --depth 500 --reps 1 "$M"
+    assert_status 0
+    t hk-bench --prefill 513 "$M"
+    assert_fails 1 'takes 513 positions, but the model was made for 512'
+    t hk-bench --depth 500 --decode 13 "$M"
+    assert_fails 1 'takes 513 positions, but the model was made for 512'
+    t hk-bench --levels --depth 16777216 "$M"
+    assert_fails 1 'takes 16777280 positions, but the model was made for 512'
+}
+
+@test "options are checked before the model is opened" {
+    for bad in '--prefill x' '--prefill 16777217' '--decode -1' '--depth 1.5' '--reps 0' '--batch 0' '--batch 4097' \
+        '--threads 0' '--threads 257' '--activations f16' '--levels=1' '--what' '--depth' 'another'; do
+        # shellcheck disable=SC2086 # words
+        t hk-bench missing.hk $bad
+        assert_fails 2 'try --help'
+        refute_err_has missing.hk
+    done
+    t hk-bench
+    assert_fails 2 'no model file'
+}
+
+@test "files that cannot be read or written" {
+    mkdir dir
+    make_fifo fifo
+    for f in dir fifo missing; do
+        t timeout 5 hk-bench $f
+        assert_fails 2 "hk-bench: $f: "
+    done
+    t bash -c 'hk-bench --prefill 2 --decode 1 "$0" >/dev/full' "$M"
+    assert_fails 2 'hk-bench: standard output: '
+    mkhk x.hk '{"metadata":[["general.architecture","string","gemma3"]]}'
+    t hk-bench --levels x.hk
+    assert_fails 1 "hk-bench: x.hk: architecture 'gemma3' is not supported"
+}
+
+# ---- scripts/bench-peer ----
+
+# A peer of our own that is ten times slower than whatever it is told, and keeps what it was asked.
+fake_peer() {
+    mkdir -p shared/peer lib
+    : >lib/libllama.so
+    cat >shared/peer/peer.py <<'PY'
+import json, os, sys
+open("asked", "a").write(" ".join(sys.argv[1:]) + "\n")
+pp, tg, depth = (int(sys.argv[sys.argv.index(o) + 1]) for o in ("--pp", "--tg", "--depth"))
+if "broken" in "".join(sys.argv):
+    sys.exit("peer: no")
+print(json.dumps({"peer": "fake 1", "cpu": "none", "batch": 512, "depth": depth, "pp": pp, "tg": tg,
+                  "pp_tok_s": 1e-3 if pp else None, "tg_tok_s": 1e-3 if tg else None, "load_s": 1.5, "context_s": 0.5,
+                  "buffers_mib": {"CPU KV": 4.0, "CPU compute": 9.0}, "foreign_cpu": 0.25,
+                  "memory_mib": {"anon": 40.0}, "memory_before_mib": {"anon": 11.0}}))
+PY
+    export HK_SHARED=$PWD/shared PEER_LIB=$PWD/lib B
+}
+
+@test "bench-peer: both engines in turn, and a table of the ratios" {
+    fake_peer
+    cp "$M" 'a|b.gguf'
+    t "$ROOT/scripts/bench-peer" --prefill 8 --decode 2 --reps 1 --rounds 2 --threads 1 --raw raw 'a|b.gguf' "$M"
+    assert_status 0
+    assert_out_has ', 1 threads each; hk: kernels '
+    assert_out_has '; peer: fake 1, back end none, batch 512.'
+    assert_out_has $'took at most 0.25\nprocessors'
+    assert_out_has $'\n\n| model | type | MiB | prefill 8: hk | peer | ratio | decode 2: hk | peer | ratio |'
+    assert_out_like $'\n\\| a\\\\\\|b \\| f16 \\| 0 \\| [0-9.]+ \\| 0.0 \\| \\*\\*[0-9.]+\\*\\* \\([0-9.]+-[0-9.]+\\) \\|'
+    assert_out_like $'\n\\| stories260K-f16 \\| f16 \\| .* \\| 25.0 \\| [0-9]+ \\| 2000 \\|$'
+    [[ $(wc -l <asked) -eq 4 && $(wc -l <raw) -eq 4 ]]
+    [[ $(head -n 1 asked) == 'bench a|b.gguf --threads 1 --reps 1 --pp 8 --tg 2 --depth 0' ]]
+    for ((i = 1; i <= 4; i++)); do sed -n ${i}p raw | json - 'v["hk"]["reps"]' >/dev/null; done
+}
+
+@test "bench-peer: after a depth only decoding is compared; the peer's back end has its level" {
+    fake_peer
+    local level=avx2
+    [[ $(hk-hardware-profile | json - '"avx2" in v["kernels"]["runnable"]') == True ]] || level=generic
+    local cpu=haswell
+    [[ $level == avx2 ]] || cpu=x64
+    t "$ROOT/scripts/bench-peer" --decode 2 --depth 9 --reps 1 --rounds 1 --cpu $cpu "$M"
+    assert_status 0
+    assert_out_has "; hk: kernels $level; "
+    assert_out_has '| f16 | 0 | - | - | - | '
+    [[ $(cat asked) == "--cpu $cpu bench $M --threads "*' --reps 1 --pp 0 --tg 2 --depth 9' ]]
+    t "$ROOT/scripts/bench-peer" --cpu unknown "$M"
+    assert_fails 2 'bench-peer: --cpu unknown: no level of hk is known to match, set HK_KERNELS'
+}
+
+@test "bench-peer: a model that one of them refuses is left out" {
+    fake_peer
+    cp "$M" broken.gguf
+    make_models
+    t "$ROOT/scripts/bench-peer" --prefill 8 --decode 2 --reps 1 --rounds 1 --hk broken.gguf
+    assert_status 2
+    assert_err 'bench-peer: broken.hk: cannot be read'
+    cp model.hk broken.hk
+    t "$ROOT/scripts/bench-peer" --prefill 8 --decode 2 --reps 1 --rounds 1 --hk --raw raw broken.gguf model.gguf
+    assert_status 1
+    assert_err_has 'bench-peer: broken.gguf: left out'
+    refute_out_has broken
+    assert_out_has $'\n| model | f16 |'
+    json raw 'v["hk"]["model"]' | grep -qx model.hk
+}
+
+@test "bench-peer: without the peer it says what to install" {
+    fake_peer
+    PEER_LIB='' t "$ROOT/scripts/bench-peer" "$M"
+    assert_status 2
+    assert_out ''
+    assert_err_has 'npm install @node-llama-cpp/linux-'
+    rm shared/peer/peer.py
+    t "$ROOT/scripts/bench-peer" "$M"
+    assert_fails 2 'set HK_SHARED'
+    t "$ROOT/scripts/bench-peer"
+    assert_fails 2 'no model; try --help'
+    for bad in '--reps 0' '--rounds x' '--threads' '--what'; do
+        # shellcheck disable=SC2086 # words
+        t "$ROOT/scripts/bench-peer" $bad
+        assert_fails 2 'bench-peer: '
+    done
+}

@@ -1,0 +1,69 @@
+/* bench.h: the pieces of hk-bench. */
+#ifndef HK_BENCH_H
+#define HK_BENCH_H
+
+#include "engine/engine.h"
+#include "tools/tool.h"
+
+/* ---- what the command line says (bench_options.c) ---- */
+
+struct bench_sizes {
+    size_t *n; /* free() it */
+    size_t count;
+};
+
+struct bench_options {
+    const char *path;
+    struct bench_sizes prefill, depth;
+    size_t decode, reps;
+    bool table, levels;
+    struct hke_context_options context;
+};
+
+/* Exits 2 where an option, or a variable that it falls back to, is not as it should be. */
+void bench_parse(struct bench_options *o, int argc, char **argv);
+
+/* ---- what is measured (bench_model.c) ---- */
+
+struct bench_model {
+    char type[24];         /* of the file where its layers are of that kind, else theirs */
+    uint64_t params, size; /* elements and bytes of all tensors */
+};
+
+void bench_describe(const struct hk_file *f, struct bench_model *out);
+
+/* ---- measuring (bench_measure.c) ---- */
+
+struct bench_speed {
+    size_t n, depth;
+    double median, least, most; /* tokens a second over the repetitions */
+};
+
+struct bench_speeds {
+    struct bench_speed *speed;
+    size_t count;
+};
+
+struct bench_result {
+    struct bench_model model;
+    const char *kernels;
+    unsigned threads;
+    size_t batch;
+    struct bench_speeds prefill, decode;
+    double load_ms, first_token_ms;
+    struct hke_memory memory;
+    uint64_t peak; /* most bytes resident at any time; 0: unknown */
+    uint64_t kv;   /* bytes of keys and values, in whole segments */
+};
+
+/* Load the model, measure with O's kernels, unload it. *OUT is freed by the caller in any case. */
+enum hk_status bench_measure(const struct bench_options *o, struct bench_result *out,
+                             struct hk_error *err);
+void bench_free(struct bench_result *r);
+
+/* ---- what comes out (bench_report.c), on standard output ---- */
+
+void bench_print_json(const struct bench_options *o, const struct bench_result *r);
+void bench_print_table(const struct bench_options *o, const struct bench_result *r);
+
+#endif

@@ -1,0 +1,255 @@
+/* The clock around the engine. Each figure is taken after one run that is not counted, which leaves
+ * the weights in memory and every buffer touched. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/random.h"
+#include "kernels/kernels.h"
+#include "tools/bench.h"
+
+struct bench {
+    const struct bench_options *o;
+    struct bench_result *r;
+    struct hk_file *file;
+    struct hke_model *model;
+    struct hke_context *ctx;
+    uint32_t *id;     /* one for each position */
+    double *seconds;  /* of the repetitions */
+    size_t done, all; /* runs, for the bar */
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- memory ---- */
+
+/* Later levels are not to inherit the peak of earlier ones; where the system does not allow it they
+ * do. */
+static void reset_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "we");
+    if (f == NULL)
+        return;
+    fputs("5", f);
+    fclose(f);
+}
+
+static uint64_t peak_now(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "VmHWM: %llu", &kib) == 1)
+            break;
+    if (f != NULL)
+        fclose(f);
+    return kib * 1024;
+}
+
+/* The engine keeps halves, in segments that it allocates as they are reached. */
+static uint64_t kv_bytes(const struct hke_params *p, size_t positions)
+{
+    uint64_t segments = (positions + HKK_SEGMENT - 1) / HKK_SEGMENT;
+    uint64_t numbers = (uint64_t)p->kv_heads * (p->key_dim + p->value_dim) * p->layers;
+    return segments * HKK_SEGMENT * numbers * sizeof(uint16_t);
+}
+
+/* ---- loading ---- */
+
+static size_t largest(const struct bench_sizes *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->count; i++)
+        n = s->n[i] > n ? s->n[i] : n;
+    return n;
+}
+
+static size_t positions_needed(const struct bench_options *o)
+{
+    size_t prefill = largest(&o->prefill);
+    size_t decode = o->decode > 0 ? largest(&o->depth) + o->decode : 0;
+    size_t n = prefill > decode ? prefill : decode;
+    return n > 0 ? n : 1;
+}
+
+static enum hk_status open_model(struct bench *b, size_t positions, struct hk_error *err)
+{
+    enum hk_status st = tool_open(&b->file, b->o->path, err);
+    if (st == HK_OK)
+        st = hke_model_new(&b->model, b->file, err);
+    if (st == HK_OK && positions > hke_model_params(b->model)->context)
+        st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                     "the longest prompt or decoding takes %zu positions, but the model was "
+                     "made for %u",
+                     positions, hke_model_params(b->model)->context);
+    return st;
+}
+
+static enum hk_status make_ids(struct bench *b, size_t positions, struct hk_error *err)
+{
+    struct hke_random random;
+    uint32_t tokens = hke_model_params(b->model)->tokens;
+    b->id = calloc(positions, sizeof *b->id);
+    if (b->id == NULL)
+        return hk_fail_nomem(err);
+    hke_random_seed(&random, 1);
+    for (size_t i = 0; i < positions; i++)
+        b->id[i] = (uint32_t)(hke_random_next(&random) % tokens);
+    return HK_OK;
+}
+
+/* From nothing to a context, and on to the logits of a first token, which faults in the weights. */
+static enum hk_status load(struct bench *b, struct hk_error *err)
+{
+    size_t positions = positions_needed(b->o);
+    struct hke_context_options opt = b->o->context;
+    opt.positions = positions;
+    double start = now();
+    enum hk_status st = open_model(b, positions, err);
+    if (st == HK_OK)
+        st = hke_context_new(&b->ctx, b->model, &opt, err);
+    b->r->load_ms = 1e3 * (now() - start);
+    if (st == HK_OK)
+        st = make_ids(b, positions, err);
+    if (st == HK_OK)
+        st = hke_eval(b->ctx, b->id, 1, NULL, NULL, err);
+    b->r->first_token_ms = 1e3 * (now() - start);
+    return st;
+}
+
+/* ---- speed ---- */
+
+/* Evaluate the N ids from position DEPTH on, STEP at a time, with those before in the cache. */
+static enum hk_status run_once(struct bench *b, size_t depth, size_t n, size_t step,
+                               double *seconds, struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    hke_context_rewind(b->ctx, depth);
+    double start = now();
+    for (size_t i = 0; i < n && st == HK_OK; i += step)
+        st = hke_eval(b->ctx, b->id + depth + i, step, NULL, NULL, err);
+    *seconds = now() - start;
+    tool_progress(b->o->path, ++b->done, b->all);
+    return st;
+}
+
+static int by_size(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static struct bench_speed summary(double *seconds, size_t reps, size_t depth, size_t n)
+{
+    double count = (double)n;
+    qsort(seconds, reps, sizeof *seconds, by_size);
+    double middle = (seconds[(reps - 1) / 2] + seconds[reps / 2]) / 2;
+    return (struct bench_speed){n, depth, count / middle, count / seconds[reps - 1],
+                                count / seconds[0]};
+}
+
+/* Add to S what STEP tokens at a time make. */
+static enum hk_status measure(struct bench *b, size_t depth, size_t n, size_t step,
+                              struct bench_speeds *s, struct hk_error *err)
+{
+    size_t reps = b->o->reps;
+    double uncounted;
+    enum hk_status st = run_once(b, depth, n, step, &uncounted, err);
+    for (size_t i = 0; i < reps && st == HK_OK; i++)
+        st = run_once(b, depth, n, step, &b->seconds[i], err);
+    if (st == HK_OK)
+        s->speed[s->count++] = summary(b->seconds, reps, depth, n);
+    return st;
+}
+
+static enum hk_status measure_prefill(struct bench *b, struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < b->o->prefill.count && st == HK_OK; i++) {
+        size_t n = b->o->prefill.n[i];
+        if (n > 0)
+            st = measure(b, 0, n, n, &b->r->prefill, err);
+    }
+    return st;
+}
+
+/* The cache is filled once for each depth, which does not count. */
+static enum hk_status measure_decode(struct bench *b, struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < b->o->depth.count && b->o->decode > 0 && st == HK_OK; i++) {
+        size_t depth = b->o->depth.n[i];
+        hke_context_reset(b->ctx);
+        if (depth > 0)
+            st = hke_eval(b->ctx, b->id, depth, NULL, NULL, err);
+        if (st == HK_OK)
+            st = measure(b, depth, b->o->decode, 1, &b->r->decode, err);
+    }
+    return st;
+}
+
+/* ---- the job ---- */
+
+static enum hk_status make_room(struct bench *b, struct hk_error *err)
+{
+    const struct bench_options *o = b->o;
+    size_t figures = o->decode > 0 ? o->depth.count : 0;
+    for (size_t i = 0; i < o->prefill.count; i++)
+        figures += o->prefill.n[i] > 0;
+    b->all = figures * (o->reps + 1);
+    b->seconds = calloc(o->reps, sizeof *b->seconds);
+    b->r->prefill.speed = calloc(o->prefill.count, sizeof *b->r->prefill.speed);
+    b->r->decode.speed = calloc(o->depth.count, sizeof *b->r->decode.speed);
+    if (b->seconds == NULL || b->r->prefill.speed == NULL || b->r->decode.speed == NULL)
+        return hk_fail_nomem(err);
+    return HK_OK;
+}
+
+/* While everything is still there. */
+static void finish(struct bench *b)
+{
+    const struct bench_options *o = b->o;
+    struct bench_result *r = b->r;
+    bench_describe(b->file, &r->model);
+    r->kernels = hke_context_kernels(b->ctx);
+    r->threads = hke_context_threads(b->ctx);
+    r->batch = o->context.batch;
+    r->memory = hke_memory_now();
+    r->peak = peak_now();
+    r->kv = kv_bytes(hke_model_params(b->model), positions_needed(o));
+}
+
+enum hk_status bench_measure(const struct bench_options *o, struct bench_result *out,
+                             struct hk_error *err)
+{
+    struct bench b = {.o = o, .r = out};
+    *out = (struct bench_result){0};
+    reset_peak();
+    enum hk_status st = make_room(&b, err);
+    if (st == HK_OK)
+        st = load(&b, err);
+    if (st == HK_OK)
+        st = measure_prefill(&b, err);
+    if (st == HK_OK)
+        st = measure_decode(&b, err);
+    if (st == HK_OK)
+        finish(&b);
+    free(b.id);
+    free(b.seconds);
+    hke_context_free(&b.ctx);
+    hke_model_free(&b.model);
+    hk_close(&b.file);
+    return st;
+}
+
+void bench_free(struct bench_result *r)
+{
+    free(r->prefill.speed);
+    free(r->decode.speed);
+    *r = (struct bench_result){0};
+}

@@ -1,0 +1,133 @@
+/* The options of hk-bench, all of them checked before the model is opened. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/pool.h"
+#include "tools/bench.h"
+#include "tools/machine.h"
+
+enum {
+    DEFAULT_PREFILL = 512,
+    DEFAULT_DECODE = 64,
+    DEFAULT_REPS = 5,
+    DEFAULT_BATCH = 512,
+    MAX_REPS = 10000,
+};
+
+enum option {
+    OPT_ACTIVATIONS,
+    OPT_BATCH,
+    OPT_DECODE,
+    OPT_DEPTH,
+    OPT_JSON,
+    OPT_LEVELS,
+    OPT_PREFILL,
+    OPT_REPS,
+    OPT_TABLE,
+    OPT_THREADS,
+};
+
+static const struct tool_option options[] = {
+    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of a prompt together (default 512)"},
+    [OPT_DECODE] = {"decode", 0, "N", "time N tokens one by one (default 64; 0: do not)"},
+    [OPT_DEPTH] = {"depth", 0, "N",
+                   "decode after N tokens (default 0); may be given several times"},
+    [OPT_JSON] = {"json", 0, NULL, "print JSON, as without --table"},
+    [OPT_LEVELS] = {"levels", 0, NULL, "measure every level of kernels that runs here in turn"},
+    [OPT_PREFILL] = {"prefill", 0, "N",
+                     "time a prompt of N tokens (default 512; 0: do not); may be given several "
+                     "times"},
+    [OPT_REPS] = {"reps", 0, "N", "repeat each measurement N times (default 5)"},
+    [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
+    [OPT_THREADS] = {"threads", 0, "N", "compute with N threads"},
+};
+
+static const struct tool tool = {
+    .name = "hk-bench",
+    .operands = "FILE",
+    .about = "Measure how fast a model reads prompts and generates, and its memory, as JSON.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+/* Room for one of each argument, and for the default. */
+static void make_room(struct bench_sizes *s, int argc)
+{
+    s->n = calloc((size_t)argc + 1, sizeof *s->n);
+    if (s->n == NULL)
+        tool_nomem();
+}
+
+static void add_size(struct bench_sizes *s, const char *name, const char *value)
+{
+    s->n[s->count++] = tool_uint(name, value, 0, HKE_MAX_POSITIONS);
+}
+
+static void set(struct bench_options *o, enum option option, const char *value)
+{
+    switch (option) {
+    case OPT_ACTIVATIONS:
+        o->context.activations = tool_activations(value);
+        break;
+    case OPT_BATCH:
+        o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        break;
+    case OPT_DECODE:
+        o->decode = tool_uint("decode", value, 0, HKE_MAX_POSITIONS);
+        break;
+    case OPT_DEPTH:
+        add_size(&o->depth, "depth", value);
+        break;
+    case OPT_JSON:
+        o->table = false;
+        break;
+    case OPT_LEVELS:
+        o->levels = true;
+        break;
+    case OPT_PREFILL:
+        add_size(&o->prefill, "prefill", value);
+        break;
+    case OPT_REPS:
+        o->reps = tool_uint("reps", value, 1, MAX_REPS);
+        break;
+    case OPT_TABLE:
+        o->table = true;
+        break;
+    case OPT_THREADS:
+        o->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
+        break;
+    }
+}
+
+static void set_defaults(struct bench_options *o)
+{
+    if (o->prefill.count == 0)
+        o->prefill.n[o->prefill.count++] = DEFAULT_PREFILL;
+    if (o->depth.count == 0)
+        o->depth.n[o->depth.count++] = 0;
+    if (!o->levels)
+        o->context.kernels = tool_kernels();
+    if (o->context.threads == 0)
+        o->context.threads = tool_threads();
+}
+
+void bench_parse(struct bench_options *o, int argc, char **argv)
+{
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    *o = (struct bench_options){
+        .decode = DEFAULT_DECODE,
+        .reps = DEFAULT_REPS,
+        .context = {.batch = DEFAULT_BATCH},
+    };
+    make_room(&o->prefill, argc);
+    make_room(&o->depth, argc);
+    for (int option; (option = tool_next(&args, &value)) >= 0;)
+        set(o, (enum option)option, value);
+    if (args.operand_count != 1)
+        tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
+    o->path = args.operands[0];
+    set_defaults(o);
+}

@@ -1,0 +1,132 @@
+/* The figures as JSON and as tables. */
+#include <math.h>
+
+#include "tools/bench.h"
+
+/* Clocks and rates are not known more exactly than to three decimals. */
+static json_t *rounded(double v)
+{
+    return tool_json_double(round(v * 1e3) / 1e3);
+}
+
+static json_t *known_uint(uint64_t v)
+{
+    return v > 0 ? tool_json_uint(v) : json_null();
+}
+
+static const char *activations_name(const struct bench_options *o)
+{
+    return o->context.activations == HKE_ACTIVATIONS_F32 ? "f32" : "q8";
+}
+
+/* ---- JSON ---- */
+
+static json_t *speeds_json(const struct bench_speeds *s, bool with_depth)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->count; i++) {
+        const struct bench_speed *v = &s->speed[i];
+        json_t *o = json_object();
+        tool_json_set(o, "n", tool_json_uint(v->n));
+        if (with_depth)
+            tool_json_set(o, "depth", tool_json_uint(v->depth));
+        tool_json_set(o, "tps", rounded(v->median));
+        tool_json_set(o, "min", rounded(v->least));
+        tool_json_set(o, "max", rounded(v->most));
+        tool_json_push(list, o);
+    }
+    return list;
+}
+
+static json_t *memory_json(const struct bench_result *r)
+{
+    json_t *o = json_object();
+    tool_json_set(o, "private", known_uint(r->memory.private));
+    tool_json_set(o, "mapped", known_uint(r->memory.mapped));
+    tool_json_set(o, "peak", known_uint(r->peak));
+    tool_json_set(o, "kv", tool_json_uint(r->kv));
+    return o;
+}
+
+void bench_print_json(const struct bench_options *o, const struct bench_result *r)
+{
+    json_t *v = json_object();
+    tool_json_set(v, "model", tool_json_text(o->path));
+    tool_json_set(v, "type", tool_json_text(r->model.type));
+    tool_json_set(v, "params", tool_json_uint(r->model.params));
+    tool_json_set(v, "size", tool_json_uint(r->model.size));
+    tool_json_set(v, "kernels", tool_json_text(r->kernels));
+    tool_json_set(v, "threads", tool_json_uint(r->threads));
+    tool_json_set(v, "gpu", json_null());
+    tool_json_set(v, "batch", tool_json_uint(r->batch));
+    tool_json_set(v, "activations", tool_json_text(activations_name(o)));
+    tool_json_set(v, "reps", tool_json_uint(o->reps));
+    tool_json_set(v, "prefill", speeds_json(&r->prefill, false));
+    tool_json_set(v, "decode", speeds_json(&r->decode, true));
+    tool_json_set(v, "load_ms", rounded(r->load_ms));
+    tool_json_set(v, "first_token_ms", rounded(r->first_token_ms));
+    tool_json_set(v, "memory", memory_json(r));
+    tool_json_print(v, stdout);
+}
+
+/* ---- tables ---- */
+
+static void size_row(struct tool_table *t, const char *name, uint64_t size)
+{
+    char text[24];
+    tool_cell(t, "%s", name);
+    tool_cell(t, "%s", size > 0 ? tool_human_size(size, text) : "unknown");
+}
+
+static void print_facts(const struct bench_options *o, const struct bench_result *r)
+{
+    struct tool_table t = {.columns = 2, .right = "ll"};
+    tool_cell(&t, "type");
+    tool_cell(&t, "%s", r->model.type);
+    tool_cell(&t, "parameters");
+    tool_cell(&t, "%.2f million", (double)r->model.params / 1e6);
+    size_row(&t, "size", r->model.size);
+    tool_cell(&t, "kernels");
+    tool_cell(&t, "%s", r->kernels);
+    tool_cell(&t, "threads");
+    tool_cell(&t, "%u", r->threads);
+    tool_cell(&t, "batch");
+    tool_cell(&t, "%zu", r->batch);
+    tool_cell(&t, "activations");
+    tool_cell(&t, "%s", activations_name(o));
+    tool_cell(&t, "load");
+    tool_cell(&t, "%.1f ms, %.1f ms to the first token", r->load_ms, r->first_token_ms);
+    size_row(&t, "private memory", r->memory.private);
+    size_row(&t, "mapped memory", r->memory.mapped);
+    size_row(&t, "peak memory", r->peak);
+    size_row(&t, "keys and values", r->kv);
+    tool_table_print(&t, stdout);
+}
+
+static void speed_rows(struct tool_table *t, const char *what, const struct bench_speeds *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct bench_speed *v = &s->speed[i];
+        tool_cell(t, "%s", what);
+        tool_cell(t, "%zu", v->n);
+        tool_cell(t, "%zu", v->depth);
+        tool_cell(t, "%.2f", v->median);
+        tool_cell(t, "%.2f", v->least);
+        tool_cell(t, "%.2f", v->most);
+    }
+}
+
+void bench_print_table(const struct bench_options *o, const struct bench_result *r)
+{
+    struct tool_table t = {.columns = 6, .right = "lrrrrr"};
+    static const char *const heads[] = {"", "tokens", "depth", "per second", "min", "max"};
+    print_facts(o, r);
+    if (r->prefill.count + r->decode.count == 0)
+        return;
+    putchar('\n');
+    for (size_t i = 0; i < t.columns; i++)
+        tool_cell(&t, "%s", heads[i]);
+    speed_rows(&t, "prefill", &r->prefill);
+    speed_rows(&t, "decode", &r->decode);
+    tool_table_print(&t, stdout);
+}
