@@ -79,6 +79,25 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
+/* Read until N bytes are there or the input ends; -1 with errno. */
+static ssize_t read_full(char *p, size_t n)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t some = read(STDIN_FILENO, p + done, n - done);
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some < 0)
+            return -1;
+        if (some == 0)
+            break;
+        done += (size_t)some;
+    }
+    return (ssize_t)done;
+}
+
+/* What does not begin as a model is copied no further than it takes to say what it is: it may be
+ * without end. */
 static enum hk_status spool(int to, struct hk_error *err)
 {
     enum { CHUNK = 1 << 18 };
@@ -86,16 +105,17 @@ static enum hk_status spool(int to, struct hk_error *err)
     if (buffer == NULL)
         return hk_fail_nomem(err);
     enum hk_status status = HK_OK;
-    for (;;) {
-        ssize_t n = read(STDIN_FILENO, buffer, CHUNK);
-        if (n < 0 && errno == EINTR)
-            continue;
+    bool model = true;
+    for (bool first = true; model && status == HK_OK; first = false) {
+        ssize_t n = read_full(buffer, CHUNK);
         if (n < 0)
             status = hk_fail_sys(err, errno, "read");
-        else if (n > 0 && !write_all(to, buffer, (size_t)n))
+        else if (!write_all(to, buffer, (size_t)n))
             status = hk_fail_sys(err, errno, "temporary copy");
-        if (n <= 0 || status != HK_OK)
+        if (n < CHUNK)
             break;
+        if (first)
+            model = memcmp(buffer, "HKNT", 4) == 0 || memcmp(buffer, "GGUF", 4) == 0;
     }
     free(buffer);
     return status;

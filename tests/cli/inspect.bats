@@ -181,6 +181,13 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
     assert_fails 1 'standard input: '
 }
 
+@test "standard input without end that is no model is not copied" {
+    t_sh 'timeout 20 hk-inspect - </dev/zero'
+    assert_fails 1 'hk-inspect: standard input: not a .hk or GGUF file: no known magic'
+    t_sh 'yes | timeout 20 hk-inspect -'
+    assert_fails 1 'no known magic'
+}
+
 @test "trouble with one file does not keep it from the others, and the worst status counts" {
     mkhk x.hk
     mkhk bad.hk --set header.tensor_count=3
