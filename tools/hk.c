@@ -64,6 +64,7 @@ static const char *known(const char *word)
 static void restore_signals(void)
 {
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
 }
 
 /* Path of NAME beside this program; NULL where the own place is not known. */

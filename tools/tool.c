@@ -30,6 +30,7 @@ void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char 
 {
     hold_streams();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     program = tool->name;
     *args = (struct tool_args){
         .tool = tool, .argc = argc, .argv = argv, .operands = argv + (argc > 0), .at = 1};

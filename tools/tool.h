@@ -42,8 +42,8 @@ struct tool_args {
     const char *cluster; /* what is left of a word of short options */
 };
 
-/* Start a program: remembers its name for messages, ignores SIGPIPE so that a closed pipe is seen
- * as EPIPE. */
+/* Start a program: remembers its name for messages, ignores SIGPIPE and SIGXFSZ so that a closed
+ * pipe and a file size limit are seen as EPIPE and EFBIG. */
 void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char **argv);
 /* The next option's number in the table, its argument in *VALUE (NULL for a flag), or -1 after the
  * last. Options and operands may be mixed; "--" ends options. --help and --version print and exit

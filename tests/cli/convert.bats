@@ -232,6 +232,12 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
     [[ -c /dev/full ]]
 }
 
+@test "a limit on the size of files" {
+    t_sh 'ulimit -f 100; exec hk-convert model.gguf x.hk'
+    assert_fails 2 'hk-convert: x.hk: cannot write: File too large'
+    assert_files model.gguf
+}
+
 @test "a reader that leaves ends it quietly" {
     t_sh 'hk-convert model.gguf - | head -c 4'
     assert_status 0
