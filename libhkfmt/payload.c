@@ -139,6 +139,23 @@ static void tally_blocks(struct hk_bytes data, uint64_t offset, size_t block_byt
     }
 }
 
+/* The two whose scale is not an f16 in one place: an f32, and the high nibbles of four u16. */
+static void tally_odd_blocks(struct hk_bytes data, uint64_t offset, unsigned type, struct tally *t)
+{
+    size_t block_bytes = hk_type_info(type)->block_bytes;
+    for (size_t i = 0; i + block_bytes <= data.n; i += block_bytes) {
+        const uint8_t *p = data.p + i, *nibbles = p + 48;
+        uint8_t scale[2];
+        if (type == HK_TYPE_Q8_K) {
+            tally_f32((struct hk_bytes){p, 4}, offset + i, t);
+            continue;
+        }
+        scale[0] = (uint8_t)(nibbles[1] >> 4 | (nibbles[3] & 0xf0));
+        scale[1] = (uint8_t)(nibbles[5] >> 4 | (nibbles[7] & 0xf0));
+        tally_scale(scale, offset + i + 48, t);
+    }
+}
+
 /* The incompatible encoding that the reference's own quantiser stores as q4_k has all sub-block
  * scales 1. */
 static bool looks_like_legacy_q4_k(struct hk_bytes data)
@@ -166,6 +183,8 @@ static void tally_blocks_of(const struct hk_file *f, const struct hk_tensor *t, 
         if (scale_kinds[i].type == t->type)
             tally_blocks(data, t->data_offset, hk_type_info(t->type)->block_bytes, &scale_kinds[i],
                          tally);
+    if (t->type == HK_TYPE_Q8_K || t->type == HK_TYPE_IQ1_M)
+        tally_odd_blocks(data, t->data_offset, t->type, tally);
     struct hk_where w = where_tensor(f, t, t->data_offset);
     if (t->type == HK_TYPE_Q4_K && looks_like_legacy_q4_k(data))
         hk_report(

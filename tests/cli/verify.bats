@@ -66,6 +66,16 @@ load common.bash
     assert_status 1
 }
 
+@test "scales that are not an f16 in one place are looked at too" {
+    mkhk x.hk '{"tensors":[
+        {"name":"k","type":"q8_k","shape":[512],"data":{"cat":[{"zero":292},{"hex":"0000c07f"},{"zero":288}]}},
+        {"name":"m","type":"iq1_m","shape":[256],"data":{"cat":[{"zero":48},{"hex":"00000000 00c0 0070"}]}}]}'
+    t hk-verify --payload x.hk
+    assert_status 0
+    assert_json '[(w["code"],w["tensor"]) for w in v["warnings"]]' '[["payload-nan","k"],["payload-inf","m"]]'
+    assert_json 'v["warnings"][0]["offset"] - '"$(hk-inspect x.hk | json - 'v["tensors"][0]["offset"]')" 292
+}
+
 @test "faults that keep nothing from being read do not keep payloads from it" {
     mkhk x.hk '{"tensors":[{"name":"t","type":"f32","shape":[2],"data":{"hex":"0000c07f0000807f"}}],
         "appendix":[{"name":"r","data":"x","entry_type":77}]}'
