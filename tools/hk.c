@@ -10,6 +10,7 @@
 static const struct {
     const char *name, *job;
 } programs[] = {
+    {"bench", "speed of prompts and of generating, memory"},
     {"convert", "GGUF to .hk and back"},
     {"dequant", "one tensor, or all, as f32: raw, .npy, JSON or text"},
     {"hardware-profile", "processor, kernels and cores in use, memory"},
