@@ -181,25 +181,4 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS]);
  * none, and *OUT is untouched. */
 const char *hkk_select(const char *name, const struct hkk_table **out);
 
-/* ---- portable f32 primitives that have not yet moved into the table ---- */
-
-/* Sum of w[i] * x[i]. */
-float hkk_dot_f32(const float *w, const float *x, size_t n);
-/* The same for the row W and the row W + N, to y[0] and y[1]. */
-void hkk_dot2_f32(const float *w, const float *x, size_t n, float *y);
-void hkk_add_f32(float *x, const float *y, size_t n);
-void hkk_rms_norm_f32(float *out, const float *x, const float *w, size_t n, float epsilon);
-void hkk_rope_f32(float *x, const float *turn, size_t pairs, bool neox);
-/* e^x: relative error below 2^-23. 0 below -87.33, infinity above 88.37, NaN for NaN. */
-float hkk_exp(float x);
-void hkk_silu_mul_f32(float *gate, const float *up, size_t n);
-/* Attend to N positions (at least 1), whose keys and values lie one after the other; SCORES is room
- * for N floats. */
-void hkk_attend_f32(struct hkk_attention *out, const float *q, const float *keys,
-                    const float *values, size_t n, size_t key_dim, size_t value_dim, float scale,
-                    float *scores);
-void hkk_attention_merge_f32(struct hkk_attention *a, const struct hkk_attention *next,
-                             size_t value_dim);
-void hkk_attention_finish_f32(struct hkk_attention *a, size_t value_dim);
-
 #endif
