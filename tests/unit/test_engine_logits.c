@@ -1,5 +1,6 @@
-/* Real models: logits against stored references, the stored greedy runs id for id, the perplexity
- * of the trained models. What is not in the repository is looked for in HK_SHARED. */
+/* Real models: logits against stored references with activations rounded and not, the stored greedy
+ * runs id for id, the perplexity of the trained models. What is not in the repository is looked for
+ * in HK_SHARED. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -88,10 +89,12 @@ static double cosine(const float *a, const float *b, size_t n)
 }
 
 /* Logits of N ids in batches of BATCH, to be freed. */
-static float *logits_of(const char *model, const uint32_t *id, size_t n, size_t batch)
+static float *logits_of(const char *model, const uint32_t *id, size_t n, size_t batch,
+                        enum hke_activations activations)
 {
     struct bench b;
-    const struct hke_context_options opt = {.batch = batch, .every_logit = true};
+    const struct hke_context_options opt = {
+        .batch = batch, .every_logit = true, .activations = activations};
     if (!start(&b, model, &opt))
         return NULL;
     float *out = calloc(n * hke_model_params(b.model)->vocab, sizeof *out);
@@ -106,18 +109,24 @@ static float *logits_of(const char *model, const uint32_t *id, size_t n, size_t 
 static void check_logits(const char *model, const char *reference, const uint32_t *id, size_t n,
                          size_t vocab, double least)
 {
-    float *want = calloc(n * vocab, sizeof *want), *one = logits_of(model, id, n, 1);
+    float *want = calloc(n * vocab, sizeof *want);
+    float *one = logits_of(model, id, n, 1, HKE_ACTIVATIONS_Q8);
     if (want == NULL)
         exit(2);
     if (one == NULL || n == 0 || read_words(reference, (uint32_t *)(void *)want, n * vocab) == 0) {
         tap_skip(model, "SKIPPED: not in the repository, and HK_SHARED does not have it");
     } else {
-        float *seven = logits_of(model, id, n, 7), *all = logits_of(model, id, n, 64);
+        float *seven = logits_of(model, id, n, 7, HKE_ACTIVATIONS_Q8);
+        float *all = logits_of(model, id, n, 64, HKE_ACTIVATIONS_Q8);
+        float *exact = logits_of(model, id, n, 64, HKE_ACTIVATIONS_F32);
         size_t bytes = n * vocab * sizeof *want;
         double c = cosine(one, want, n * vocab);
         ok(c >= least, "%s: cosine of the logits %.9f is at least %g", model, c, least);
+        c = cosine(exact, want, n * vocab);
+        ok(c >= least, "%s: with activations in f32 %.9f", model, c);
         ok(memcmp(one, seven, bytes) == 0 && memcmp(one, all, bytes) == 0,
            "%s: same bits in batches of 1, 7 and 64", model);
+        free(exact);
         free(seven);
         free(all);
     }
@@ -168,7 +177,7 @@ static bool hear(void *arg, uint32_t id)
 }
 
 /* How many ids from the front are those of the stored run. */
-static size_t agreement(const char *model, const json_t *stored)
+static size_t agreement(const char *model, const json_t *stored, enum hke_activations activations)
 {
     static uint32_t prompt[MOST_IDS], want[MOST_IDS];
     static struct run got;
@@ -183,7 +192,7 @@ static size_t agreement(const char *model, const json_t *stored)
         .arg = &got,
     };
     got.n = 0;
-    if (!start(&b, model, &(struct hke_context_options){0}) ||
+    if (!start(&b, model, &(struct hke_context_options){.activations = activations}) ||
         hke_generate(b.ctx, &opt, &g, NULL) != HK_OK)
         exit(2);
     stop(&b);
@@ -206,8 +215,11 @@ static void check_runs(const char *model, const json_t *runs, bool narrowed)
     json_array_foreach((json_t *)(uintptr_t)runs, i, run)
     {
         size_t length = json_array_size(json_object_get(run, "ids"));
-        size_t least = narrowed && i == 4 ? 47 : length, same = agreement(model, run);
+        size_t least = narrowed && i == 4 ? 47 : length,
+               same = agreement(model, run, HKE_ACTIVATIONS_Q8);
         ok(same >= least, "%s: greedy run %zu, %zu of %zu ids", model, i, same, length);
+        same = agreement(model, run, HKE_ACTIVATIONS_F32);
+        ok(same >= least, "%s: greedy run %zu in f32, %zu of %zu ids", model, i, same, length);
     }
 }
 
