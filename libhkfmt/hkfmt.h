@@ -454,7 +454,7 @@ HK_API enum hk_crc hk_record_crc(const struct hk_file *f, size_t i);
 
 /* SHA-256 over every tensor in table order: name, type, layout, sparsity, shape, block size and the
  * SHA-256 of data, scales and residual, each length-prefixed. Unchanged by realignment, resharding
- * and metadata edits. Reads all payloads. */
+ * and metadata edits. Reads all payloads. HK_E_FORMAT: a shared_ref is unresolved. */
 HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
                                              struct hk_error *err);
 

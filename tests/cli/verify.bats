@@ -181,6 +181,33 @@ PY
     assert_json '[(e["code"],e.get("tensor")) for e in v["errors"]]' '[["appendix-offset","a"],["trailing-bytes",null]]'
 }
 
+# bound OUT REFERENCES: a tensor of 2 MiB, shared by so many, and a record bound to the digest of them.
+bound() {
+    /usr/bin/python3 -B - "$ROOT/tests/cli" "$@" <<'PY'
+import hashlib, struct, sys
+sys.path.insert(0, sys.argv[1])
+import mkhk
+sha = lambda b: hashlib.sha256(b).digest()
+data, n = bytes(2 << 20), int(sys.argv[3])
+tensors = [{"name": "a", "type": "f32", "shape": [1 << 19], "data": {"zero": len(data)}}]
+tensors += [{"name": "s%06d" % i, "type": "shared_ref", "shape": [1 << 19], "shared": 0} for i in range(n)]
+h, digest = hashlib.sha256(), sha(data)
+for t in tensors:
+    for field in (t["name"].encode(), struct.pack("<H", mkhk.STORAGE[t["type"]]), b"\0", b"\0",
+                  struct.pack("<Q", 1 << 19), struct.pack("<H", 32), digest, sha(b""), sha(b"")):
+        h.update(struct.pack("<Q", len(field)) + field)
+record = {"name": "r", "data": "x", "parent": {"hex": h.hexdigest()}}
+open(sys.argv[2], "wb").write(mkhk.build({"tensors": tensors, "appendix": [record]}).data)
+PY
+}
+
+@test "the base digest is the documented one, and hashes what is shared once" {
+    bound x.hk 30000
+    t timeout 20 hk-verify --payload x.hk
+    assert_status 0
+    assert_json 'v["checked"]["base"]' bound
+}
+
 @test "several files: a report each, the worst status" {
     mkhk x.hk
     mkhk bad.hk --set header.version_major=9
