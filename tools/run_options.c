@@ -28,7 +28,7 @@ enum option {
 
 static const struct tool_option options[] = {
     [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
-    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of the prompt together (default 256)"},
+    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of the prompt together (default 512)"},
     [OPT_CTX] = {"ctx", 0, "N", "room for N tokens (default: what the model was made for)"},
     [OPT_FREQUENCY] = {"frequency-penalty", 0, "P", "logits lose P for each time a token came"},
     [OPT_JSON] = {"json", 0, NULL, "print one JSON object instead of the text"},
