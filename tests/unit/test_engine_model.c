@@ -45,6 +45,11 @@ static const struct refusal refusals[] = {
     {"llama", {MINI_REAL, "llama.rope.freq_base", 0, NULL}, HK_E_RANGE, "llama.rope.freq_base is 0"},
     {"llama", {MINI_REAL, "llama.rope.freq_base", NAN, NULL}, HK_E_RANGE, "llama.rope.freq_base"},
     {"llama", {MINI_REAL, "llama.rope.scaling.factor", -2, NULL}, HK_E_RANGE, "llama.rope.scaling.factor is -2"},
+    {"llama", {MINI_REAL, "llama.rope.scaling.attn_factor", 0, NULL}, HK_E_RANGE, "llama.rope.scaling.attn_factor is 0"},
+    {"llama", {MINI_REAL, "llama.rope.scaling.yarn_ext_factor", -1, NULL}, HK_E_RANGE, "yarn_ext_factor is -1"},
+    {"llama", {MINI_REAL, "llama.rope.scaling.yarn_log_multiplier", 0.1, NULL}, HK_E_UNSUPPORTED, "yarn_log_multiplier"},
+    {"llama", {MINI_REAL, "hk.rope.beta_fast", INFINITY, NULL}, HK_E_RANGE, "hk.rope.beta_fast"},
+    {"llama", {MINI_ZERO, "output_norm.weight", 0, NULL}, HK_E_UNSUPPORTED, "'output_norm.weight' is null_ref: a norm or a bias"},
     {"llama", {MINI_REAL, "llama.attention.layer_norm_rms_epsilon", INFINITY, NULL}, HK_E_RANGE, "epsilon"},
 
     {"llama", {MINI_DROP, "token_embd.weight", 0, NULL}, HK_E_MISSING, "no tensor 'token_embd.weight'"},
@@ -222,6 +227,12 @@ static void check_features(void)
        "llama turns neighbours, qwen halves");
     ok(changes("llama", (struct mini_change){MINI_REAL, "llama.rope.scaling.factor", 2, NULL}),
        "a factor without a type scales linearly");
+    ok(changes("llama", (struct mini_change){MINI_REAL, "llama.rope.scaling.attn_factor", 2, NULL}),
+       "an attention factor stretches");
+    ok(!changes("llama", (struct mini_change){MINI_TEXT, "llama.rope.scaling.type", 0, "yarn"}) &&
+           !changes("llama",
+                    (struct mini_change){MINI_TEXT, "llama.rope.scaling.type", 0, "llama3"}),
+       "a scaling without a factor scales nothing");
     ok(changes("llama", (struct mini_change){MINI_ADD, "rope_freqs.weight", 2, NULL}),
        "rope_freqs.weight is used");
     ok(!changes("llama", (struct mini_change){MINI_SHARED, "output.weight", 0, NULL}) &&
