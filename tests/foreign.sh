@@ -23,8 +23,8 @@ both() {
     for side in native foreign; do
         bin=$HK_NATIVE/bin choice=
         [ $side = native ] || bin=$B/bin choice=${level:+"export HK_KERNELS=$level;"}
-        if ! (cd "$work/$side" && PATH=$bin:$PATH model=$model sh -c "$choice $2") >"$work/$side/out" 2>"$work/$side.err"
-        then
+        if ! (cd "$work/$side" && PATH=$bin:$PATH model=$model sh -c "$choice $2") \
+            >"$work/$side/out" 2>"$work/$side.err"; then
             fail "$name" "$(printf '%s: ' $side && cat "$work/$side.err")"
             return
         fi
