@@ -1,10 +1,10 @@
 /* hk-run: generate text with a model file. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/input.h"
+#include "tools/output.h"
 #include "tools/run.h"
 
 enum { MAX_PROMPT = 1 << 30 };
@@ -85,20 +85,16 @@ static enum hk_status read_prompt(struct run *r)
 
 /* ---- output ---- */
 
-/* A failure is kept with its reason, which tool_end() could not tell any more. */
 static enum hk_status flush_text(struct run *r)
 {
     if (r->opt.json || r->text.n == 0)
         return HK_OK;
-    errno = 0;
-    run_write(&r->text);
+    tool_print_text((struct hk_bytes){r->text.p, r->text.n});
     r->text.n = 0;
-    if (fflush(stdout) == 0 && ferror(stdout) == 0)
-        return HK_OK;
-    int reason = errno != 0 ? errno : EIO;
-    clearerr(stdout);
-    r->about = "standard output";
-    return hk_fail_sys(&r->err, reason, "cannot write");
+    enum hk_status st = tool_flush(&r->err);
+    if (st != HK_OK)
+        r->about = "standard output";
+    return st;
 }
 
 /* Write what is certain of the piece. */

@@ -26,9 +26,6 @@ void run_parse(struct run_options *o, int argc, char **argv);
 
 /* ---- what comes out (run_report.c) ---- */
 
-/* Print TEXT; on a terminal without control sequences, which a model must not send. */
-void run_write(const struct hke_text *text);
-
 struct run_report {
     const struct hke_text *text;
     const struct hke_ids *generated;

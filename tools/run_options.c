@@ -54,15 +54,6 @@ static const struct tool tool = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static enum hke_activations activations(const char *value)
-{
-    if (strcmp(value, "q8") == 0)
-        return HKE_ACTIVATIONS_Q8;
-    if (strcmp(value, "f32") == 0)
-        return HKE_ACTIVATIONS_F32;
-    tool_usage("--activations: neither q8 nor f32: %s", value);
-}
-
 static struct hk_bytes stop_string(const char *value)
 {
     if (*value == '\0')
@@ -116,7 +107,7 @@ static void set(struct run_options *o, enum option option, const char *value)
 {
     switch (option) {
     case OPT_ACTIVATIONS:
-        o->context.activations = activations(value);
+        o->context.activations = tool_activations(value);
         break;
     case OPT_BATCH:
         o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);

@@ -1,25 +1,5 @@
 /* The text, its statistics and its JSON. */
-#include <unistd.h>
-
 #include "tools/run.h"
-
-void run_write(const struct hke_text *text)
-{
-    if (isatty(STDOUT_FILENO) == 0) {
-        fwrite(text->p, 1, text->n, stdout);
-        return;
-    }
-    for (size_t at = 0, n; at < text->n; at += n) {
-        struct hk_bytes c = {text->p + at, 1};
-        uint32_t code = 0;
-        n = tool_utf8(c.p, text->n - at, &code);
-        c.n = n = n > 0 ? n : 1;
-        if (*c.p == '\n' || *c.p == '\t')
-            putchar(*c.p);
-        else
-            tool_escape(stdout, c);
-    }
-}
 
 /* ", N a second", or nothing where nothing was measured. */
 static void rate_text(char *out, size_t size, size_t tokens, double seconds)

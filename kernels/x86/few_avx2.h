@@ -70,13 +70,13 @@ ALWAYS void ahead(const uint8_t *p, const size_t at[8])
 ALWAYS __m256 halves_of_8(const uint8_t *p, const size_t at[8])
 {
     __m128i h = _mm_cvtsi32_si128((int)le16(p + at[0]));
-    h = _mm_insert_epi16(h, (int)le16(p + at[1]), 1);
-    h = _mm_insert_epi16(h, (int)le16(p + at[2]), 2);
-    h = _mm_insert_epi16(h, (int)le16(p + at[3]), 3);
-    h = _mm_insert_epi16(h, (int)le16(p + at[4]), 4);
-    h = _mm_insert_epi16(h, (int)le16(p + at[5]), 5);
-    h = _mm_insert_epi16(h, (int)le16(p + at[6]), 6);
-    h = _mm_insert_epi16(h, (int)le16(p + at[7]), 7);
+    h = _mm_insert_epi16(h, (short)le16(p + at[1]), 1);
+    h = _mm_insert_epi16(h, (short)le16(p + at[2]), 2);
+    h = _mm_insert_epi16(h, (short)le16(p + at[3]), 3);
+    h = _mm_insert_epi16(h, (short)le16(p + at[4]), 4);
+    h = _mm_insert_epi16(h, (short)le16(p + at[5]), 5);
+    h = _mm_insert_epi16(h, (short)le16(p + at[6]), 6);
+    h = _mm_insert_epi16(h, (short)le16(p + at[7]), 7);
     return _mm256_cvtph_ps(h);
 }
 

@@ -49,10 +49,11 @@ PY
     golden "$SHARED/fixtures/models/stories260K-bf16.gguf" "$FIX/models/expected.json" 4:47
 }
 
+# With activations of 8 bits, ours or the peer's, a near tie goes either way sooner or later (q4_0 after 25 tokens).
 @test "quantised models run: their first words are those of the stored runs" {
     need_shared
     for type in q8_0 q4_0 q5_1 iq4_nl; do
-        t hk-run --json -n 40 "$SHARED/fixtures/models/stories260K-$type.gguf" 'Once upon a time'
+        t hk-run --activations f32 --json -n 40 "$SHARED/fixtures/models/stories260K-$type.gguf" 'Once upon a time'
         assert_status 0
         want=$(json "$FIX/models/expected.json" \
             "[m['ids'][:40] for m in v['quantized_models'] if '$type.' in m['file']][0]")
