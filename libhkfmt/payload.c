@@ -41,28 +41,33 @@ static uint64_t load(const uint8_t *p, uint8_t bytes)
     return bytes == 1 ? *p : bytes == 2 ? le16(p) : bytes == 4 ? le32(p) : le64(p);
 }
 
-static bool special(uint64_t bits, const struct float_kind *k)
+static uint64_t special_mask(const struct float_kind *k)
 {
-    uint64_t mask = k->only_nan ? k->exponent | k->mantissa : k->exponent;
-    return (bits & mask) == mask;
+    return k->only_nan ? k->exponent | k->mantissa : k->exponent;
 }
 
-/* Whether any element may be special. The widths are apart so that each loop is simple enough to be
- * vectorised. */
+static bool special(uint64_t bits, const struct float_kind *k)
+{
+    return (bits & special_mask(k)) == special_mask(k);
+}
+
+/* Whether any element is special, eight bytes at a time: of each element those bits of the mask are
+ * kept that are not set, and an element without one does not reach its top bit when 0x7f... is
+ * added. */
 static bool any_special(struct hk_bytes data, const struct float_kind *k)
 {
-    size_t found = 0, n = data.n / k->bytes;
-    uint64_t mask = k->only_nan ? k->exponent | k->mantissa : k->exponent;
-    const uint8_t *p = data.p;
-    if (k->bytes == 4)
-        for (size_t i = 0; i < n; i++)
-            found |= (le32(p + 4 * i) & (uint32_t)mask) == (uint32_t)mask;
-    else if (k->bytes == 2)
-        for (size_t i = 0; i < n; i++)
-            found |= (le16(p + 2 * i) & (uint16_t)mask) == (uint16_t)mask;
-    else
-        for (size_t i = 0; i < n; i++)
-            found |= (load(p + k->bytes * i, k->bytes) & mask) == mask;
+    unsigned bits = 8u * k->bytes;
+    uint64_t top = UINT64_C(1) << (bits - 1), mask = special_mask(k), found = 0;
+    for (unsigned at = bits; at < 64; at *= 2) {
+        mask |= mask << at;
+        top |= top << at;
+    }
+    uint64_t below = top - (top >> (bits - 1));
+    size_t i = 0;
+    for (; i + 8 <= data.n; i += 8)
+        found |= ~((~le64(data.p + i) & mask) + below) & top;
+    for (; i + k->bytes <= data.n; i += k->bytes)
+        found |= special(load(data.p + i, k->bytes), k);
     return found != 0;
 }
 
