@@ -85,8 +85,10 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
 {
     const struct cpu c = ask();
     const struct hkk_level all[] = {
-        {"amx", NULL, lacks_amx(&c)},           {"avx512", NULL, lacks_avx512(&c)},
-        {"avx2vnni", NULL, lacks_avx2vnni(&c)}, {"avx2", &hkk_avx2, lacks_avx2(&c)},
+        {"amx", NULL, lacks_amx(&c)},
+        {"avx512", &hkk_avx512, lacks_avx512(&c)},
+        {"avx2vnni", &hkk_avx2vnni, lacks_avx2vnni(&c)},
+        {"avx2", &hkk_avx2, lacks_avx2(&c)},
         {"generic", &hkk_generic, NULL},
     };
     memcpy(level, all, sizeof all);

@@ -80,7 +80,7 @@ static inline void codes_q3_k(const uint8_t *block, struct codes *s)
 }
 
 /* q4_k's and q5_k's twelve bytes: three words of four. */
-static inline void twelve_bytes_avx2(const uint8_t *p, struct codes *s)
+static inline void twelve_bytes(const uint8_t *p, struct codes *s)
 {
     uint32_t a = le32(p), b = le32(p + 4), c = le32(p + 8);
     uint32_t scale = (c & 0x0f0f0f0f) | (a >> 2 & 0x30303030);
@@ -105,7 +105,7 @@ static inline void codes_q4_k(const uint8_t *block, struct codes *s)
     const struct hk_q4_k *b = (const void *)block;
     s->d = le_half(b->d);
     s->dmin = le_half(b->dmin);
-    twelve_bytes_avx2(b->scales, s);
+    twelve_bytes(b->scales, s);
     nibble_rows(s->c, b->qs);
 }
 
@@ -115,7 +115,7 @@ static inline void codes_q5_k(const uint8_t *block, struct codes *s)
     __m256i h = load32(b->qh), bit = _mm256_set1_epi8(16);
     s->d = le_half(b->d);
     s->dmin = le_half(b->dmin);
-    twelve_bytes_avx2(b->scales, s);
+    twelve_bytes(b->scales, s);
     nibble_rows(s->c, b->qs);
     s->c[0] = _mm256_or_si256(s->c[0], _mm256_and_si256(_mm256_slli_epi16(h, 4), bit));
     s->c[1] = _mm256_or_si256(s->c[1], _mm256_and_si256(_mm256_slli_epi16(h, 3), bit));

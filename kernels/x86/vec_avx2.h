@@ -3,11 +3,11 @@
 #ifndef HKK_X86_VEC_AVX2_H
 #define HKK_X86_VEC_AVX2_H
 
-#include <immintrin.h>
 #include <math.h>
 #include <stddef.h>
 
 #include "kernels/bits.h"
+#include "kernels/x86/eight.h"
 
 typedef struct {
     __m256 a, b; /* lanes 0..7, 8..15 */
@@ -70,6 +70,18 @@ static inline vec v_load_half_some(const uint16_t *p, size_t n)
     uint16_t some[16] = {0};
     memcpy(some, p, n * sizeof *p);
     return v_load_half(some);
+}
+
+static inline __m256 eight_bf16(const uint8_t *p)
+{
+    __m256i x = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
+}
+
+/* Sixteen bf16 in the file's byte order, which is the host's. */
+static inline vec v_load_bf16(const uint8_t *p)
+{
+    return (vec){eight_bf16(p), eight_bf16(p + 16)};
 }
 
 static inline void v_store_half(uint16_t *p, vec v)
@@ -136,18 +148,12 @@ static inline vec v_first(vec x, vec y, size_t n)
 
 static inline float v_sum(vec v)
 {
-    __m256 eight = _mm256_add_ps(v.a, v.b);
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    return sum_of_8(_mm256_add_ps(v.a, v.b));
 }
 
 static inline float v_top(vec v)
 {
-    __m256 eight = _mm256_max_ps(v.a, v.b);
-    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+    return top_of_8(_mm256_max_ps(v.a, v.b));
 }
 
 static inline uint32_t v_magnitude(vec v, uint32_t top)

@@ -1,9 +1,9 @@
 /* Quantised weights times activations: the rows' loops, and a function for each type. */
-#ifndef HKK_X86_MATMUL_AVX2_H
-#define HKK_X86_MATMUL_AVX2_H
+#ifndef HKK_X86_MATMUL_H
+#define HKK_X86_MATMUL_H
 
 #include "kernels/tmpl/level.h"
-#include "kernels/x86/tile_avx2.h"
+#include "kernels/x86/tile.h"
 
 /* Fewer tokens than this are multiplied one by one. */
 enum { MANY = 4 };
@@ -79,10 +79,10 @@ ALWAYS void tile_clear(struct tile *tile, size_t count)
         memset(tile, 0, sizeof *tile);
 }
 
-#define SMALL_AVX2(type, number, multiply, ...)                                                    \
-    static void matmul_##type##_avx2(const struct hkk_matrix *w, size_t row0, size_t rows,         \
-                                     const struct hkk_acts *a, float *y, size_t stride,            \
-                                     void *scratch)                                                \
+#define SMALL(type, number, multiply, ...)                                                         \
+    static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
+                                  const struct hkk_acts *a, float *y, size_t stride,               \
+                                  void *scratch)                                                   \
     {                                                                                              \
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type), elems = (number) == HKK_NVFP4 ? 64 : 32;     \
@@ -95,20 +95,21 @@ ALWAYS void tile_clear(struct tile *tile, size_t count)
                 continue;                                                                          \
             }                                                                                      \
             tile_clear(scratch, count);                                                            \
-            small_tile(&p, r, count, scratch, number, size, f, codes_##type, multiply);            \
+            small_tile(&p, r, count, scratch, number, size, f, codes_##type, FN(multiply));        \
         }                                                                                          \
     }
 
-SMALL_AVX2(q4_0, HKK_Q4_0, tile_small_8_avx2, .offset = 8, .adds = 8, .nibbles = 2)
-SMALL_AVX2(q4_1, HKK_Q4_1, tile_small_8_min_avx2, .adds = 8, .minimums = true, .nibbles = 4)
-SMALL_AVX2(q5_0, HKK_Q5_0, tile_small_4_avx2, .offset = 16, .adds = 4)
-SMALL_AVX2(q5_1, HKK_Q5_1, tile_small_4_min_avx2, .adds = 4, .minimums = true)
-SMALL_AVX2(q8_0, HKK_Q8_0, tile_small_signed_avx2, .is_signed = true)
-SMALL_AVX2(iq4_nl, HKK_IQ4_NL, tile_small_signed_avx2, .is_signed = true, .nibbles = 2,
-           .table = hk_iq4_nl_values)
-SMALL_AVX2(mxfp4, HKK_MXFP4, tile_small_4_avx2, .offset = 12, .adds = 4, .nibbles = 1,
-           .table = e2m1_codes)
-SMALL_AVX2(nvfp4, HKK_NVFP4, tile_nvfp4_avx2, .offset = 12, .adds = 4, .two_scales = true)
+SMALL(q4_0, HKK_Q4_0, tile_small_8, .offset = 8, .adds = 8, .nibbles = 2)
+SMALL(q4_1, HKK_Q4_1, tile_small_8_min, .adds = 8, .minimums = true, .nibbles = 4)
+SMALL(q5_0, HKK_Q5_0, tile_small_4, .offset = 16, .adds = 4)
+SMALL(q5_1, HKK_Q5_1, tile_small_4_min, .adds = 4, .minimums = true)
+SMALL(q8_0, HKK_Q8_0, tile_small_signed, .is_signed = true)
+SMALL(iq4_nl, HKK_IQ4_NL, tile_small_signed, .is_signed = true, .nibbles = 2,
+      .table = hk_iq4_nl_values)
+SMALL(mxfp4, HKK_MXFP4, tile_small_4, .offset = 12, .adds = 4, .nibbles = 1, .table = e2m1_codes)
+SMALL(nvfp4, HKK_NVFP4, tile_nvfp4, .offset = 12, .adds = 4, .two_scales = true)
+
+#undef SMALL
 
 /* ---- super-blocks ---- */
 
@@ -138,10 +139,10 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
     }
 }
 
-#define SUPER_AVX2(type, multiply, ...)                                                            \
-    static void matmul_##type##_avx2(const struct hkk_matrix *w, size_t row0, size_t rows,         \
-                                     const struct hkk_acts *a, float *y, size_t stride,            \
-                                     void *scratch)                                                \
+#define SUPER(type, multiply, ...)                                                                 \
+    static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
+                                  const struct hkk_acts *a, float *y, size_t stride,               \
+                                  void *scratch)                                                   \
     {                                                                                              \
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type);                                              \
@@ -154,24 +155,26 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
                 continue;                                                                          \
             }                                                                                      \
             tile_clear(scratch, count);                                                            \
-            super_tile(&p, r, count, scratch, size, f, codes_##type, multiply);                    \
+            super_tile(&p, r, count, scratch, size, f, codes_##type, FN(multiply));                \
         }                                                                                          \
     }
 
-SUPER_AVX2(q2_k, tile_8_by_16_min_avx2, .adds = 8, .by_16 = true, .minimums = true)
-SUPER_AVX2(q3_k, tile_8_by_16_avx2, .offset = 4, .adds = 8, .by_16 = true)
-SUPER_AVX2(q4_k, tile_8_min_avx2, .adds = 8, .minimums = true)
-SUPER_AVX2(q5_k, tile_4_min_avx2, .adds = 4, .minimums = true)
-SUPER_AVX2(q6_k, tile_2_by_16_avx2, .offset = 32, .adds = 2, .by_16 = true)
-SUPER_AVX2(iq1_s, tile_4_avx2, .offset = 9, .adds = 4)
-SUPER_AVX2(iq1_m, tile_4_by_16_avx2, .offset = 9, .adds = 4, .by_16 = true)
-SUPER_AVX2(iq2_xxs, tile_1_avx2, .offset = 43, .adds = 1)
-SUPER_AVX2(iq2_xs, tile_1_by_16_avx2, .offset = 43, .adds = 1, .by_16 = true)
-SUPER_AVX2(iq2_s, tile_1_by_16_avx2, .offset = 43, .adds = 1, .by_16 = true)
-SUPER_AVX2(iq3_xxs, tile_1_avx2, .offset = 62, .adds = 1)
-SUPER_AVX2(iq3_s, tile_4_avx2, .offset = 15, .adds = 4)
-SUPER_AVX2(iq4_xs, tile_signed_avx2, .is_signed = true)
-SUPER_AVX2(tq1_0, tile_8_avx2, .offset = 1, .adds = 8)
-SUPER_AVX2(tq2_0, tile_8_avx2, .offset = 1, .adds = 8)
+SUPER(q2_k, tile_8_by_16_min, .adds = 8, .by_16 = true, .minimums = true)
+SUPER(q3_k, tile_8_by_16, .offset = 4, .adds = 8, .by_16 = true)
+SUPER(q4_k, tile_8_min, .adds = 8, .minimums = true)
+SUPER(q5_k, tile_4_min, .adds = 4, .minimums = true)
+SUPER(q6_k, tile_2_by_16, .offset = 32, .adds = 2, .by_16 = true)
+SUPER(iq1_s, tile_4, .offset = 9, .adds = 4)
+SUPER(iq1_m, tile_4_by_16, .offset = 9, .adds = 4, .by_16 = true)
+SUPER(iq2_xxs, tile_1, .offset = 43, .adds = 1)
+SUPER(iq2_xs, tile_1_by_16, .offset = 43, .adds = 1, .by_16 = true)
+SUPER(iq2_s, tile_1_by_16, .offset = 43, .adds = 1, .by_16 = true)
+SUPER(iq3_xxs, tile_1, .offset = 62, .adds = 1)
+SUPER(iq3_s, tile_4, .offset = 15, .adds = 4)
+SUPER(iq4_xs, tile_signed, .is_signed = true)
+SUPER(tq1_0, tile_8, .offset = 1, .adds = 8)
+SUPER(tq2_0, tile_8, .offset = 1, .adds = 8)
+
+#undef SUPER
 
 #endif

@@ -1,9 +1,8 @@
 /* Float weights: sixteen lanes along the row, for tiles of rows and tokens. */
-#ifndef HKK_X86_FLOAT_AVX2_H
-#define HKK_X86_FLOAT_AVX2_H
+#ifndef HKK_X86_FLOAT_H
+#define HKK_X86_FLOAT_H
 
-#include "kernels/x86/matmul_avx2.h"
-#include "kernels/x86/vec_avx2.h"
+#include "kernels/x86/matmul.h"
 
 /* Sixteen weights at P. */
 typedef vec widen_fn(const uint8_t *p);
@@ -18,14 +17,9 @@ static inline vec widen_f16(const uint8_t *p)
     return v_load_half((const uint16_t *)(const void *)p);
 }
 
-static inline __m256 eight_bf16(const uint8_t *p)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load16(p)), 16));
-}
-
 static inline vec widen_bf16(const uint8_t *p)
 {
-    return (vec){eight_bf16(p), eight_bf16(p + 16)};
+    return v_load_bf16(p);
 }
 
 /* The last N weights at P, fewer than 16. */
@@ -40,10 +34,10 @@ ALWAYS vec widen_some(const uint8_t *p, size_t n, size_t size, widen_fn *widen)
 ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size_t cols, float *y,
                         size_t stride, size_t size, widen_fn *widen, int nr, int nt)
 {
-    vec acc[4][3];
+    vec acc[4][FLOAT_TOKENS];
 #pragma GCC unroll 4
     for (int r = 0; r < nr; r++)
-#pragma GCC unroll 3
+#pragma GCC unroll 6
         for (int t = 0; t < nt; t++)
             acc[r][t] = v_set(0);
     size_t k = 0, rest = cols % 16;
@@ -52,7 +46,7 @@ ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size
 #pragma GCC unroll 4
         for (int r = 0; r < nr; r++)
             v[r] = widen(w + (size_t)r * row_bytes + k * size);
-#pragma GCC unroll 3
+#pragma GCC unroll 6
         for (int t = 0; t < nt; t++) {
             vec u = v_load(x + (size_t)t * cols + k);
 #pragma GCC unroll 4
@@ -62,7 +56,7 @@ ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size
     }
 #pragma GCC unroll 4
     for (int r = 0; r < nr; r++)
-#pragma GCC unroll 3
+#pragma GCC unroll 6
         for (int t = 0; t < nt; t++) {
             if (rest > 0)
                 acc[r][t] =
@@ -72,15 +66,14 @@ ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size
         }
 }
 
-/* Two rows of f32 or four packed ones, by three tokens or one. */
+/* NR rows by NT tokens, and by single ones in the end. */
 ALWAYS void float_tokens(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a, float *y,
-                         size_t stride, size_t size, widen_fn *widen, int nr)
+                         size_t stride, size_t size, widen_fn *widen, int nr, size_t nt)
 {
     size_t t = 0;
-    if (nr <= 2)
-        for (; t + 3 <= a->n; t += 3)
-            float_block(w, row_bytes, a->x + t * a->cols, a->cols, y + t * stride, stride, size,
-                        widen, nr, 3);
+    for (; nt > 1 && t + nt <= a->n; t += nt)
+        float_block(w, row_bytes, a->x + t * a->cols, a->cols, y + t * stride, stride, size, widen,
+                    nr, (int)nt);
     for (; t < a->n; t++)
         float_block(w, row_bytes, a->x + t * a->cols, a->cols, y + t * stride, stride, size, widen,
                     nr, 1);
@@ -98,34 +91,37 @@ ALWAYS void float_widened(const uint8_t *w, size_t row_bytes, const struct hkk_a
                 widen_some(w + r * row_bytes + whole * size, rest, size, widen));
     }
     float_tokens((const uint8_t *)row, length * sizeof *row, a, y, stride, sizeof *row, widen_f32,
-                 nr);
+                 nr, FLOAT_TOKENS);
 }
 
-#define FLOAT_AVX2(type, size)                                                                     \
-    static void matmul_##type##_avx2(const struct hkk_matrix *w, size_t row0, size_t rows,         \
-                                     const struct hkk_acts *a, float *y, size_t stride,            \
-                                     void *scratch)                                                \
+#define FLOAT(type, size)                                                                          \
+    static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
+                                  const struct hkk_acts *a, float *y, size_t stride,               \
+                                  void *scratch)                                                   \
     {                                                                                              \
         size_t r = row0, row_bytes = w->cols * (size);                                             \
         const uint8_t *p = w->data + r * row_bytes;                                                \
         if (a->n < 3)                                                                              \
             for (; r + 4 <= row0 + rows; r += 4, p += 4 * row_bytes)                               \
-                float_tokens(p, row_bytes, a, y + r, stride, size, widen_##type, 4);               \
-        for (; r + 2 <= row0 + rows; r += 2, p += 2 * row_bytes)                                   \
-            float_widened(p, row_bytes, a, y + r, stride, size, widen_##type, 2, scratch);         \
-        if (r < row0 + rows)                                                                       \
+                float_tokens(p, row_bytes, a, y + r, stride, size, widen_##type, 4, 1);            \
+        for (; r + FLOAT_ROWS <= row0 + rows; r += FLOAT_ROWS, p += FLOAT_ROWS * row_bytes)        \
+            float_widened(p, row_bytes, a, y + r, stride, size, widen_##type, FLOAT_ROWS,          \
+                          scratch);                                                                \
+        for (; r < row0 + rows; r++, p += row_bytes)                                               \
             float_widened(p, row_bytes, a, y + r, stride, size, widen_##type, 1, scratch);         \
     }
 
-FLOAT_AVX2(f32, 4)
-FLOAT_AVX2(f16, 2)
-FLOAT_AVX2(bf16, 2)
+FLOAT(f32, 4)
+FLOAT(f16, 2)
+FLOAT(bf16, 2)
 
-/* A tile, or two rows in f32. */
-static size_t scratch_bytes_avx2(size_t cols, size_t n)
+#undef FLOAT
+
+/* A tile, or rows in f32. */
+static size_t FN(scratch_bytes)(size_t cols, size_t n)
 {
     (void)n;
-    size_t rows = 2 * (cols + 16) * sizeof(float), tile = sizeof(struct tile);
+    size_t rows = FLOAT_ROWS * (cols + 16) * sizeof(float), tile = sizeof(struct tile);
     return ((rows > tile ? rows : tile) + HKK_ALIGN - 1) / HKK_ALIGN * HKK_ALIGN;
 }
 

@@ -1,7 +1,7 @@
 /* Products for few tokens, straight from the packed blocks: eight rows at a time, whose sums end up
  * in the eight lanes of a register, so that the float steps in sequence serve all of them. */
-#ifndef HKK_X86_FEW_AVX2_H
-#define HKK_X86_FEW_AVX2_H
+#ifndef HKK_X86_FEW_H
+#define HKK_X86_FEW_H
 
 #include "kernels/kernels.h"
 #include "kernels/x86/codes_grid.h"
@@ -27,7 +27,7 @@ struct form {
  * their terms in memory until the last one is there. */
 ALWAYS __m256i now(__m256i x)
 {
-    __asm__("" : "+x"(x));
+    __asm__("" : "+v"(x));
     return x;
 }
 
@@ -40,6 +40,14 @@ ALWAYS __m256i pairs(__m256i c, __m256i q, struct form f)
     if (f.is_signed)
         return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(q, c));
     return _mm256_maddubs_epi16(c, q);
+}
+
+/* Four products to a lane. */
+ALWAYS __m256i fours(__m256i acc, __m256i c, __m256i q, struct form f)
+{
+    if (f.is_signed)
+        return dot_4(acc, _mm256_abs_epi8(c), _mm256_sign_epi8(q, c));
+    return dot_4(acc, c, q);
 }
 
 /* v[i] added up within each half: halves of rows 0..3 in *A, of 4..7 in *B. */
@@ -93,7 +101,7 @@ ALWAYS __m256 scales_of_8(const uint8_t *p, const size_t at[8], unsigned type, i
 /* The same for sixteen bytes of nibbles at P + AT[r]: rows r and r + 4 share a register. */
 ALWAYS __m256i nibble_dots(const uint8_t *p, const size_t at[8], const int8_t *q, struct form f)
 {
-    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    const __m256i low = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
     __m256i first = _mm256_broadcastsi128_si256(load16(q)), v[4];
     __m256i second = _mm256_broadcastsi128_si256(load16(q + 16));
 #pragma GCC unroll 4
@@ -105,12 +113,11 @@ ALWAYS __m256i nibble_dots(const uint8_t *p, const size_t at[8], const int8_t *q
             a = look_up(load16(f.table), a);
             b = look_up(load16(f.table), b);
         }
-        if (f.is_signed)
-            v[r] = _mm256_add_epi32(_mm256_madd_epi16(pairs(a, first, f), ones),
-                                    _mm256_madd_epi16(pairs(b, second, f), ones));
+        if (f.is_signed || WIDE_SUMS)
+            v[r] = fours(fours(zero, a, first, f), b, second, f);
         else
-            v[r] =
-                _mm256_madd_epi16(_mm256_add_epi16(pairs(a, first, f), pairs(b, second, f)), ones);
+            v[r] = dot_2(zero, _mm256_add_epi16(pairs(a, first, f), pairs(b, second, f)),
+                         _mm256_set1_epi16(1));
         v[r] = now(v[r]);
     }
     return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
@@ -119,11 +126,11 @@ ALWAYS __m256i nibble_dots(const uint8_t *p, const size_t at[8], const int8_t *q
 ALWAYS __m256i code_dots(const uint8_t *p, const size_t at[8], const int8_t *q, struct form f,
                          small_fn *codes)
 {
-    const __m256i ones = _mm256_set1_epi16(1), x = load32(q);
+    const __m256i x = load32(q);
     __m256i v[8];
 #pragma GCC unroll 8
     for (int r = 0; r < 8; r++)
-        v[r] = now(_mm256_madd_epi16(pairs(codes(p + at[r]), x, f), ones));
+        v[r] = now(fours(_mm256_setzero_si256(), codes(p + at[r]), x, f));
     return sums_of_8(v);
 }
 
@@ -157,7 +164,7 @@ ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const struct hkk_a
 ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t)
 {
     const struct form form = {.is_signed = true};
-    const __m256i ones = _mm256_set1_epi16(1), twelve = _mm256_set1_epi8(12);
+    const __m256i zero = _mm256_setzero_si256(), twelve = _mm256_set1_epi8(12);
     const int8_t *q = a->q + t * a->cols;
     __m256 acc = _mm256_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++, q += 32) {
@@ -165,7 +172,7 @@ ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const struct hkk_a
         __m256i v[8], low, high, x = load32(q);
         for (int r = 0; r < 8; r++) {
             __m256i c = codes_nvfp4(block + at[r] + b % 2 * 16);
-            v[r] = _mm256_madd_epi16(pairs(_mm256_sub_epi8(c, twelve), x, form), ones);
+            v[r] = fours(zero, _mm256_sub_epi8(c, twelve), x, form);
         }
         tree_of_8(v, &low, &high);
         __m256 x_scale = _mm256_set1_ps(a->d[t * a->blocks + b]);
@@ -201,7 +208,7 @@ ALWAYS __m256i super_dot(const struct codes *s, const int8_t *q, const int16_t *
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
         __m256i p = pairs(s->c[j], load32(q + 32 * j), f);
-        acc = now(_mm256_add_epi32(acc, _mm256_madd_epi16(p, scales_of_pair(spread, j))));
+        acc = now(dot_2(acc, p, scales_of_pair(spread, j)));
     }
     if (f.offset == 0)
         return acc;

@@ -1,0 +1,16 @@
+/* A level of x86-64, once its file has named it and chosen its registers: dot_*.h, vec_*.h and
+ * ints_*.h. */
+#include "kernels/levels.h"
+#include "kernels/tmpl/level.h"
+
+#include "kernels/tmpl/math.h"
+
+#include "kernels/tmpl/attend.h"
+#include "kernels/tmpl/merge.h"
+#include "kernels/tmpl/quantize.h"
+#include "kernels/tmpl/rows.h"
+
+#include "kernels/x86/float.h"
+#include "kernels/x86/matmul.h"
+
+#include "kernels/tmpl/table.h"
