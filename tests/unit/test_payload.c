@@ -49,7 +49,8 @@ static struct found check(const struct kind *k, size_t at, uint64_t bits)
     struct found found = {0};
     struct hk_verify_report report;
     uint8_t data[ELEMS * 8];
-    struct hk_tensor t = {.name = text("t"), .type = k->type, .ndim = 1, .shape = {ELEMS}};
+    struct hk_tensor t = {
+        .name = text("t"), .type = (uint16_t)k->type, .ndim = 1, .shape = {ELEMS}};
     t.data_size = ELEMS * k->bytes;
     for (size_t i = 0; i < ELEMS; i++)
         put(data + i * k->bytes, k->bytes, i == at ? bits : k->largest);
