@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* What the operating system saves of a thread's vector registers: bits of XCR0. */
 static uint64_t saved_state(void)
@@ -71,12 +73,20 @@ static const char *lacks_avx512(const struct cpu *c)
     return lacks_avx2(c);
 }
 
+/* Linux saves tiles only of processes that have asked; threads started later may use them too. */
+static bool may_use_tiles(void)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
+}
+
 static const char *lacks_amx(const struct cpu *c)
 {
-    const uint32_t tiles = 3u << 24, state = 3u << 17; /* AMX-TILE, AMX-INT8; XTILECFG, XTILEDATA */
+    /* AMX-BF16, AMX-TILE, AMX-INT8; XTILECFG, XTILEDATA */
+    const uint32_t tiles = 1u << 22 | 3u << 24, state = 3u << 17;
     if ((c->leaf7_edx & tiles) != tiles)
-        return "the processor has no AMX-INT8";
-    if ((c->state & state) != state)
+        return "the processor has no AMX-INT8 or AMX-BF16";
+    if ((c->state & state) != state || !may_use_tiles())
         return "the operating system does not save AMX tiles";
     return lacks_avx512(c);
 }
@@ -85,7 +95,7 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
 {
     const struct cpu c = ask();
     const struct hkk_level all[] = {
-        {"amx", NULL, lacks_amx(&c)},
+        {"amx", &hkk_amx, lacks_amx(&c)},
         {"avx512", &hkk_avx512, lacks_avx512(&c)},
         {"avx2vnni", &hkk_avx2vnni, lacks_avx2vnni(&c)},
         {"avx2", &hkk_avx2, lacks_avx2(&c)},

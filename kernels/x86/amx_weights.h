@@ -1,0 +1,155 @@
+/* Sixteen rows of weights, unpacked to tiles: rows in lanes, four columns to a lane. Blocks of 32
+ * become their values. Super-blocks become value times scale, split into two bytes, high * 128 +
+ * low, so that a tile adds up all 256 columns. */
+#ifndef HKK_X86_AMX_WEIGHTS_H
+#define HKK_X86_AMX_WEIGHTS_H
+
+#include "kernels/x86/amx_tiles.h"
+#include "kernels/x86/few.h"
+
+/* What a type's codes are, and whether products of value and scale need a second byte. */
+struct plan {
+    bool is_signed, minimums, high;
+    int offset; /* code - value, of unsigned codes */
+};
+
+struct rows {                         /* 256 columns; of nvfp4 128 */
+    int8_t low[64][64], high[64][64]; /* [four columns][row][column] */
+    uint32_t min[16][16];             /* [group of 16][row]: twice the minimum, as bf16 */
+    float d[8][16], m[8][16];         /* [block][row] */
+};
+
+struct packed { /* rows before they are turned */
+    uint8_t code[16][256];
+    int16_t scale[16][32]; /* scales of 16 groups, then minimums */
+};
+
+/* Codes to OUT[four columns]; what is not there of GROUPS groups of 64 columns is zero. */
+ALWAYS void turn_codes(const struct packed *p, int8_t (*out)[64], size_t groups)
+{
+#pragma GCC unroll 1
+    for (size_t g = 0; g < groups; g++) {
+        __m512i v[16];
+#pragma GCC unroll 16
+        for (size_t r = 0; r < 16; r++)
+            v[r] = _mm512_loadu_si512(p->code[r] + 64 * g);
+        turn_16(v);
+#pragma GCC unroll 16
+        for (size_t k = 0; k < 16; k++)
+            _mm512_store_si512(out[16 * g + k], v[k]);
+    }
+}
+
+/* ---- blocks of 32 ---- */
+
+ALWAYS void pack_small(struct packed *p, struct rows *w, size_t r, const uint8_t *row, size_t b,
+                       size_t blocks, unsigned type, size_t size, struct plan f, small_fn *codes)
+{
+    const __m256i offset = _mm256_set1_epi8((char)f.offset);
+#pragma GCC unroll 1
+    for (size_t k = 0; k < blocks; k++) {
+        const uint8_t *block = row + (b + k) * size;
+        __m256i c = codes(block);
+        _mm256_storeu_si256((void *)(p->code[r] + 32 * k),
+                            f.is_signed ? c : _mm256_sub_epi8(c, offset));
+        w->d[k][r] = type == HKK_MXFP4 ? half_e8m0(block[0]) : le_half(block);
+        if (f.minimums)
+            w->m[k][r] = le_half(block + 2);
+    }
+}
+
+/* Blocks of 32 from B on, which is the first or the third of a block of 64. */
+ALWAYS void pack_nvfp4(struct packed *p, struct rows *w, size_t r, const uint8_t *row, size_t b,
+                       size_t blocks)
+{
+    for (size_t k = 0; k < blocks; k++) {
+        const uint8_t *block = row + (b + k) / 2 * sizeof(struct hk_nvfp4);
+        size_t half = (b + k) % 2;
+        __m256i c = _mm256_sub_epi8(codes_nvfp4(block + 16 * half), _mm256_set1_epi8(12));
+        _mm256_storeu_si256((void *)(p->code[r] + 32 * k), c);
+        for (size_t g = 0; g < 2; g++)
+            w->d[2 * k + g][r] = half_e4m3(block[2 * half + g]);
+    }
+}
+
+/* ---- super-blocks ---- */
+
+ALWAYS void pack_super(struct packed *p, struct rows *w, size_t r, const uint8_t *block,
+                       struct plan f, super_fn *codes)
+{
+    struct codes s;
+    codes(block, &s);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < 8; j++)
+        _mm256_storeu_si256((void *)(p->code[r] + 32 * j), s.c[j]);
+    _mm256_storeu_si256((void *)p->scale[r], s.scale);
+    w->d[0][r] = s.d;
+    if (f.minimums) {
+        _mm256_storeu_si256((void *)(p->scale[r] + 16), s.min);
+        w->m[0][r] = -s.dmin;
+    }
+}
+
+/* The lower or the upper 16 bits of each lane's number, twice as bf16, which holds it exactly. */
+ALWAYS __m512i twice_bf16(__m512i pair, int upper)
+{
+    const __m512i lower = _mm512_set1_epi32(0xffff);
+    __m512i x = upper ? _mm512_srli_epi32(pair, 16) : _mm512_and_si512(pair, lower);
+    x = _mm512_castps_si512(_mm512_cvtepi32_ps(x));
+    return _mm512_or_si512(x, _mm512_srli_epi32(x, 16));
+}
+
+/* Words to bytes: of numbers of 15 bits, or the lower seven and the upper eight of them. */
+ALWAYS void put_words(struct rows *w, size_t k, __m512i a, __m512i b, bool high)
+{
+    const __m512i seven = _mm512_set1_epi16(127);
+    if (high) {
+        __m512i top = _mm512_packs_epi16(_mm512_srai_epi16(a, 7), _mm512_srai_epi16(b, 7));
+        _mm512_store_si512(w->high[k], top);
+        a = _mm512_and_si512(a, seven);
+        b = _mm512_and_si512(b, seven);
+    }
+    _mm512_store_si512(w->low[k], _mm512_packs_epi16(a, b));
+}
+
+/* One group of 16 columns; PAIR has its scale in the lower (or UPPER) 16 bits of the row's lane. */
+ALWAYS void scale_group(struct rows *w, size_t g, __m512i pair, int upper, struct plan f)
+{
+    const int64_t one = upper ? 0x0302030203020302 : 0x0100010001000100, row = 0x0404040404040404;
+    const __m512i first = _mm512_broadcast_i32x4(_mm_set_epi64x(one + row, one));
+    const __m512i second = _mm512_broadcast_i32x4(_mm_set_epi64x(one + 3 * row, one + 2 * row));
+    __m512i a = _mm512_shuffle_epi8(pair, first), b = _mm512_shuffle_epi8(pair, second);
+    const __m512i offset = _mm512_set1_epi16((short)(f.is_signed ? 128 : f.offset));
+    const __m512i zero = _mm512_setzero_si512(), top = _mm512_set1_epi8((char)0x80);
+#pragma GCC unroll 4
+    for (size_t k = 4 * g; k < 4 * g + 4; k++) {
+        __m512i code = _mm512_load_si512(w->low[k]);
+        if (f.is_signed)
+            code = _mm512_xor_si512(code, top);
+        __m512i even = _mm512_sub_epi16(_mm512_unpacklo_epi8(code, zero), offset);
+        __m512i odd = _mm512_sub_epi16(_mm512_unpackhi_epi8(code, zero), offset);
+        put_words(w, k, _mm512_mullo_epi16(even, a), _mm512_mullo_epi16(odd, b), f.high);
+    }
+}
+
+/* From packed rows to tiles. */
+ALWAYS void turn_super(const struct packed *p, struct rows *w, struct plan f)
+{
+    __m512i v[16];
+    turn_codes(p, w->low, 4);
+#pragma GCC unroll 16
+    for (size_t r = 0; r < 16; r++)
+        v[r] = _mm512_loadu_si512(p->scale[r]);
+    turn_16(v);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < 8; j++) {
+        scale_group(w, 2 * j, v[j], 0, f);
+        scale_group(w, 2 * j + 1, v[j], 1, f);
+        if (f.minimums) {
+            _mm512_store_si512(w->min[2 * j], twice_bf16(v[8 + j], 0));
+            _mm512_store_si512(w->min[2 * j + 1], twice_bf16(v[8 + j], 1));
+        }
+    }
+}
+
+#endif
