@@ -15,7 +15,7 @@ struct bench_sizes {
 struct bench_options {
     const char *path;
     struct bench_sizes prefill, depth;
-    size_t decode, reps;
+    size_t decode, reps, prefill_depth;
     bool table, levels;
     struct hke_context_options context;
 };

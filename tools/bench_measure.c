@@ -1,11 +1,13 @@
-/* The clock around the engine. Each figure is taken after one run that is not counted, which leaves
- * the weights in memory and every buffer touched. */
+/* The clock around the engine. Each figure is taken after a run that is not counted, which leaves the
+ * weights in memory and every buffer touched. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "engine/random.h"
 #include "kernels/kernels.h"
 #include "tools/bench.h"
+
+enum { WARM_STEPS = 4 };
 
 struct bench {
     const struct bench_options *o;
@@ -72,6 +74,7 @@ static size_t largest(const struct bench_sizes *s)
 static size_t positions_needed(const struct bench_options *o)
 {
     size_t prefill = largest(&o->prefill);
+    prefill += prefill > 0 ? o->prefill_depth : 0;
     size_t decode = o->decode > 0 ? largest(&o->depth) + o->decode : 0;
     size_t n = prefill > decode ? prefill : decode;
     return n > 0 ? n : 1;
@@ -153,13 +156,14 @@ static struct bench_speed summary(double *seconds, size_t reps, size_t depth, si
                                 count / seconds[0]};
 }
 
-/* Add to S what STEP tokens at a time make. */
+/* Add to S what STEP tokens at a time make. The first steps warm up for all. */
 static enum hk_status measure(struct bench *b, size_t depth, size_t n, size_t step,
                               struct bench_speeds *s, struct hk_error *err)
 {
     size_t reps = b->o->reps;
     double uncounted;
-    enum hk_status st = run_once(b, depth, n, step, &uncounted, err);
+    size_t warm = step < n && n > WARM_STEPS * step ? WARM_STEPS * step : n;
+    enum hk_status st = run_once(b, depth, warm, step, &uncounted, err);
     for (size_t i = 0; i < reps && st == HK_OK; i++)
         st = run_once(b, depth, n, step, &b->seconds[i], err);
     if (st == HK_OK)
@@ -167,26 +171,32 @@ static enum hk_status measure(struct bench *b, size_t depth, size_t n, size_t st
     return st;
 }
 
+/* Evaluate DEPTH tokens, which does not count. */
+static enum hk_status fill_cache(struct bench *b, size_t depth, struct hk_error *err)
+{
+    hke_context_reset(b->ctx);
+    return depth > 0 ? hke_eval(b->ctx, b->id, depth, NULL, NULL, err) : HK_OK;
+}
+
 static enum hk_status measure_prefill(struct bench *b, struct hk_error *err)
 {
-    enum hk_status st = HK_OK;
+    size_t depth = b->o->prefill_depth;
+    enum hk_status st = largest(&b->o->prefill) > 0 ? fill_cache(b, depth, err) : HK_OK;
     for (size_t i = 0; i < b->o->prefill.count && st == HK_OK; i++) {
         size_t n = b->o->prefill.n[i];
         if (n > 0)
-            st = measure(b, 0, n, n, &b->r->prefill, err);
+            st = measure(b, depth, n, n, &b->r->prefill, err);
     }
     return st;
 }
 
-/* The cache is filled once for each depth, which does not count. */
+/* The cache is filled once for each depth. */
 static enum hk_status measure_decode(struct bench *b, struct hk_error *err)
 {
     enum hk_status st = HK_OK;
     for (size_t i = 0; i < b->o->depth.count && b->o->decode > 0 && st == HK_OK; i++) {
         size_t depth = b->o->depth.n[i];
-        hke_context_reset(b->ctx);
-        if (depth > 0)
-            st = hke_eval(b->ctx, b->id, depth, NULL, NULL, err);
+        st = fill_cache(b, depth, err);
         if (st == HK_OK)
             st = measure(b, depth, b->o->decode, 1, &b->r->decode, err);
     }

@@ -22,6 +22,7 @@ enum option {
     OPT_JSON,
     OPT_LEVELS,
     OPT_PREFILL,
+    OPT_PREFILL_DEPTH,
     OPT_REPS,
     OPT_TABLE,
     OPT_THREADS,
@@ -38,6 +39,7 @@ static const struct tool_option options[] = {
     [OPT_PREFILL] = {"prefill", 0, "N",
                      "time a prompt of N tokens (default 512; 0: do not); may be given several "
                      "times"},
+    [OPT_PREFILL_DEPTH] = {"prefill-depth", 0, "N", "time prompts after N tokens (default 0)"},
     [OPT_REPS] = {"reps", 0, "N", "repeat each measurement N times (default 5)"},
     [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
     [OPT_THREADS] = {"threads", 0, "N", "compute with N threads"},
@@ -87,6 +89,9 @@ static void set(struct bench_options *o, enum option option, const char *value)
         break;
     case OPT_PREFILL:
         add_size(&o->prefill, "prefill", value);
+        break;
+    case OPT_PREFILL_DEPTH:
+        o->prefill_depth = tool_uint("prefill-depth", value, 0, HKE_MAX_POSITIONS);
         break;
     case OPT_REPS:
         o->reps = tool_uint("reps", value, 1, MAX_REPS);

@@ -21,15 +21,14 @@ static const char *activations_name(const struct bench_options *o)
 
 /* ---- JSON ---- */
 
-static json_t *speeds_json(const struct bench_speeds *s, bool with_depth)
+static json_t *speeds_json(const struct bench_speeds *s)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < s->count; i++) {
         const struct bench_speed *v = &s->speed[i];
         json_t *o = json_object();
         tool_json_set(o, "n", tool_json_uint(v->n));
-        if (with_depth)
-            tool_json_set(o, "depth", tool_json_uint(v->depth));
+        tool_json_set(o, "depth", tool_json_uint(v->depth));
         tool_json_set(o, "tps", rounded(v->median));
         tool_json_set(o, "min", rounded(v->least));
         tool_json_set(o, "max", rounded(v->most));
@@ -61,8 +60,8 @@ void bench_print_json(const struct bench_options *o, const struct bench_result *
     tool_json_set(v, "batch", tool_json_uint(r->batch));
     tool_json_set(v, "activations", tool_json_text(activations_name(o)));
     tool_json_set(v, "reps", tool_json_uint(o->reps));
-    tool_json_set(v, "prefill", speeds_json(&r->prefill, false));
-    tool_json_set(v, "decode", speeds_json(&r->decode, true));
+    tool_json_set(v, "prefill", speeds_json(&r->prefill));
+    tool_json_set(v, "decode", speeds_json(&r->decode));
     tool_json_set(v, "load_ms", rounded(r->load_ms));
     tool_json_set(v, "first_token_ms", rounded(r->first_token_ms));
     tool_json_set(v, "memory", memory_json(r));

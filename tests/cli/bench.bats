@@ -26,7 +26,7 @@ PY
     assert_err ''
     [[ $(wc -l <<<"$output") -eq 1 ]]
     assert_json 'list(v)' '["model","type","params","size","kernels","threads","gpu","batch","activations","reps","prefill","decode","load_ms","first_token_ms","memory"]'
-    assert_json '[list(e) for e in v["prefill"]]' '[["n","tps","min","max"]]'
+    assert_json '[list(e) for e in v["prefill"]]' '[["n","depth","tps","min","max"]]'
     assert_json '[list(e) for e in v["decode"]]' '[["n","depth","tps","min","max"]]'
     assert_json 'list(v["memory"])' '["private","mapped","peak","kv"]'
     assert_json 'v["model"]' "$M"
@@ -67,7 +67,9 @@ PY
     t hk-bench --prefill 0 --decode 2 --reps 1 "$M"
     assert_json '[v["prefill"],len(v["decode"])]' '[[],1]'
     t hk-bench --prefill 2 --decode 0 --depth 7 --reps 1 "$M"
-    assert_json '[len(v["prefill"]),v["decode"]]' '[1,[]]'
+    assert_json '[len(v["prefill"]),v["prefill"][0]["depth"],v["decode"]]' '[1,0,[]]'
+    t hk-bench --prefill 2 --prefill 300 --decode 0 --prefill-depth 212 --reps 1 "$M"
+    assert_json '[[e["n"],e["depth"]] for e in v["prefill"]]' '[[2,212],[300,212]]'
 }
 
 @test "512 tokens, 64 after none, five times, unless told otherwise" {
@@ -134,6 +136,8 @@ PY
     assert_status 0
     t hk-bench --prefill 513 "$M"
     assert_fails 1 'takes 513 positions, but the model was made for 512'
+    t hk-bench --prefill-depth 213 --prefill 300 "$M"
+    assert_fails 1 'takes 513 positions, but the model was made for 512'
     t hk-bench --depth 500 --decode 13 "$M"
     assert_fails 1 'takes 513 positions, but the model was made for 512'
     t hk-bench --levels --depth 16777216 "$M"
@@ -141,7 +145,7 @@ PY
 }
 
 @test "options are checked before the model is opened" {
-    for bad in '--prefill x' '--prefill 16777217' '--decode -1' '--depth 1.5' '--reps 0' '--batch 0' '--batch 4097' \
+    for bad in '--prefill x' '--prefill 16777217' '--prefill-depth x' '--decode -1' '--depth 1.5' '--reps 0' '--batch 0' '--batch 4097' \
         '--threads 0' '--threads 257' '--activations f16' '--levels=1' '--what' '--depth' 'another'; do
         # shellcheck disable=SC2086 # words
         t hk-bench missing.hk $bad
@@ -191,10 +195,10 @@ PY
     cp "$M" 'a|b.gguf'
     t "$ROOT/scripts/bench-peer" --prefill 8 --decode 2 --reps 1 --rounds 2 --threads 1 --raw raw 'a|b.gguf' "$M"
     assert_status 0
-    assert_out_has ', 1 threads each; hk: kernels '
-    assert_out_has '; peer: fake 1, back end none, batch 512.'
-    assert_out_has $'took at most 0.25\nprocessors'
-    assert_out_has $'\n\n| model | type | MiB | prefill 8: hk | peer | ratio | decode 2: hk | peer | ratio |'
+    assert_out_like $'^machine .*; processors any; threads 1; kernels .*; batch 512; prompt 8; generated 2; depth 0.\n'
+    assert_out_has '; peer fake 1; back end none; '
+    assert_out_has 'took at most 0.25 processors'
+    assert_out_has $'\n\n| model | type | MiB | prefill: hk | peer | ratio | decode: hk | peer | ratio |'
     assert_out_like $'\n\\| a\\\\\\|b \\| f16 \\| 0 \\| [0-9.]+ \\| 0.0 \\| \\*\\*[0-9.]+\\*\\* \\([0-9.]+-[0-9.]+\\) \\|'
     assert_out_like $'\n\\| stories260K-f16 \\| f16 \\| .* \\| 25.0 \\| [0-9]+ \\| 2000 \\|$'
     [[ $(wc -l <asked) -eq 4 && $(wc -l <raw) -eq 4 ]]
@@ -202,19 +206,64 @@ PY
     for ((i = 1; i <= 4; i++)); do sed -n ${i}p raw | json - 'v["hk"]["reps"]' >/dev/null; done
 }
 
-@test "bench-peer: after a depth only decoding is compared; the peer's back end has its level" {
+@test "bench-peer: after a depth; the peer's back end has its level; programs elsewhere, on one processor" {
     fake_peer
     local level=avx2
     [[ $(hk-hardware-profile | json - '"avx2" in v["kernels"]["runnable"]') == True ]] || level=generic
     local cpu=haswell
     [[ $level == avx2 ]] || cpu=x64
-    t "$ROOT/scripts/bench-peer" --decode 2 --depth 9 --reps 1 --rounds 1 --cpu $cpu "$M"
+    local one
+    one=$(taskset -pc $$ | sed 's/.*: //; s/[^0-9].*//')
+    ln -s "$(dirname "$(command -v hk-bench)")" programs
+    B=missing t "$ROOT/scripts/bench-peer" --prefill 8 --decode 2 --depth 9 --reps 1 --rounds 1 --cpu $cpu --bin programs \
+        --pin "$one" --raw raw "$M"
     assert_status 0
-    assert_out_has "; hk: kernels $level; "
+    assert_out_has "; processors $one; threads 1; kernels $level; "
+    assert_out_has '; depth 9.'
+    [[ $(cat asked) == "--cpu $cpu bench $M --threads 1 --reps 1 --pp 8 --tg 2 --depth 9" ]]
+    [[ $(json raw '[v["hk"]["prefill"][0]["depth"],v["hk"]["decode"][0]["depth"]]') == '[9,9]' ]]
+    # What differs gets a column.
+    t "$ROOT/scripts/bench-peer" --prefill 0 --decode 2 --reps 1 --rounds 1 --cpu $cpu --pin "$one" --raw raw "$M"
     assert_out_has '| f16 | 0 | - | - | - | '
-    [[ $(cat asked) == "--cpu $cpu bench $M --threads "*' --reps 1 --pp 0 --tg 2 --depth 9' ]]
+    t "$ROOT/scripts/bench-table" raw
+    assert_out_has '| model | type | MiB | prompt | depth | prefill: hk |'
+    assert_out_has '| f16 | 0 | 0 | 0 | - | - | - | '
+    t "$ROOT/scripts/bench-peer" --bin lib "$M"
+    assert_fails 2 'bench-peer: no hk-bench in lib'
     t "$ROOT/scripts/bench-peer" --cpu unknown "$M"
     assert_fails 2 'bench-peer: --cpu unknown: no level of hk is known to match, set HK_KERNELS'
+}
+
+@test "bench-peer: models are made once, of the types and shapes asked for" {
+    fake_peer
+    # Stands for both programs: notes what it was asked and writes a model.
+    cat >shared/peer/mkmodel.py <<'PY'
+import os, shutil, sys
+PRESETS = {"a": {"layers": 5}, "b": {"layers": 3}}
+def note(out):
+    open("made", "a").write(" ".join(sys.argv[1:]) + "\n")
+    shutil.copy(os.environ["MODEL"], out)
+if sys.argv[0].endswith("mkmodel.py"):
+    note(sys.argv[1])
+PY
+    sed -i '1a if sys.argv[1] == "quantize": import mkmodel; mkmodel.note(sys.argv[3]); sys.exit(0)' shared/peer/peer.py
+    export MODEL=$M
+    t "$ROOT/scripts/bench-peer" --prefill 0 --decode 1 --reps 1 --rounds 1 --make m --shape a --shape b Q8_0 F16 IQ1_S MXFP4
+    assert_status 0
+    [[ $(ls m | LC_ALL=C sort) == $(printf '%s\n' {a,b}-{F16,IQ1_S,MXFP4,Q8_0}.gguf {a,b}-2-{F16,IQ1_S}.gguf | LC_ALL=C sort) ]]
+    [[ $(grep '^m/a-\|quantize m/a' made | LC_ALL=C sort) == 'm/a-2-F16.gguf.part a --context 32768 --layers 2
+m/a-F16.gguf.part a --context 32768 --layers 5
+m/a-IQ1_S.gguf.part --repeat m/a-2-IQ1_S.gguf 5
+quantize m/a-2-F16.gguf m/a-2-IQ1_S.gguf IQ1_S --imatrix uniform
+quantize m/a-F16.gguf m/a-MXFP4.gguf.part MXFP4 --tensor-type attn=MXFP4 --tensor-type ffn=MXFP4
+quantize m/a-F16.gguf m/a-Q8_0.gguf.part Q8_0' ]]
+    rm made
+    t "$ROOT/scripts/bench-peer" --prefill 0 --decode 1 --reps 1 --rounds 1 --make m --shape b Q8_0
+    assert_out_has $'\n| b-Q8_0 | f16 |'
+    [[ ! -e made ]]
+    t "$ROOT/scripts/bench-peer" --make m --shape c Q8_0
+    assert_status 2
+    assert_err_has 'bench-peer: cannot make c-Q8_0.gguf'
 }
 
 @test "bench-peer: a model that one of them refuses is left out" {
