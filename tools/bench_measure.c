@@ -1,5 +1,5 @@
-/* The clock around the engine. Each figure is taken after a run that is not counted, which leaves the
- * weights in memory and every buffer touched. */
+/* The clock around the engine. Each figure is taken after a run that is not counted, which leaves
+ * the weights in memory and every buffer touched. */
 #include <stdlib.h>
 #include <time.h>
 
