@@ -115,10 +115,11 @@ struct hkk_acts hkk_acts_from(const struct hkk_acts *a, size_t first, size_t n)
     return view;
 }
 
-/* Every level needs at most the keys and values of a segment in f32 and the scores of 16 queries.
- */
+/* Scores of HKK_QUERIES queries, the sum of one that is not there, and keys or values of four tiles
+ * in f32, of a value at least the 8192 numbers that are widened together. */
 size_t hkk_attend_scratch_bytes(size_t key_dim, size_t value_dim)
 {
-    return aligned((HKK_SEGMENT * (key_dim + value_dim) + 16 * (HKK_SEGMENT + key_dim)) *
-                   sizeof(float));
+    size_t dims = (value_dim + HKK_TILE - 1) / HKK_TILE * HKK_TILE, wide = 4 * HKK_TILE * key_dim;
+    wide = wide > 8192 ? wide : 8192;
+    return aligned(((size_t)HKK_QUERIES * HKK_SEGMENT + dims + wide) * sizeof(float));
 }

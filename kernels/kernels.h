@@ -102,6 +102,7 @@ typedef void hkk_matmul_fn(const struct hkk_matrix *w, size_t row0, size_t rows,
 enum {
     HKK_SEGMENT = 256, /* positions in a segment of the cache */
     HKK_TILE = 16,     /* positions whose keys are stored together */
+    HKK_QUERIES = 96,  /* queries that widened keys and values serve */
 };
 
 /* One kv head's part of one segment, halves in the host's byte order. Keys lie as

@@ -6,34 +6,120 @@
  * Values: sum[i] = fma(weight, value[i], sum[i]) over the positions in sequence, from 0. What lies
  * past a query's visible positions is read at most as part of the last tile, and never counts.
  *
- * Keys and values are widened once for ATTEND_QUERIES queries; a single query takes as many tiles,
- * or sixteens of dimensions, at once. */
+ * A block is some queries by some tiles, or by some sixteens of a value's dimensions. Few queries
+ * read the halves where they lie. For many, keys and values are widened into scratch, as much as
+ * stays in the first cache, and every group of six queries meets that. */
 
-enum { ATTEND_QUERIES = 4 };
+/* Sixteens that a block of six queries is wide; its accumulators are to stay in registers. */
+#ifndef ATTEND_WIDE
+#define ATTEND_WIDE 1
+#endif
 
-/* Scores of NQ queries for NT tiles from position AT on. */
-static inline __attribute__((always_inline)) void
-FN(score_block)(const struct hkk_segment *s, const struct hkk_query *query, size_t at,
-                float (*scores)[HKK_SEGMENT], int nq, int nt)
+enum {
+    GROUP = 6, /* queries of a block where there are many */
+    GROUPS_MOST = HKK_QUERIES / GROUP,
+    FEW_MOST = 8,                /* queries that are few */
+    FEW_BLOCK = 4 * ATTEND_WIDE, /* queries times sixteens of such a block */
+    SIXTEENS_MOST = 8,
+    WIDE_FLOATS = 2048 * (ATTEND_WIDE > 2 ? 4 : 2), /* of values, widened at once */
+};
+
+_Static_assert(HKK_QUERIES % GROUP == 0, "scores have a row for each query of the last group");
+
+/* Queries that are met together; a row of scores, later weights, for each. */
+struct group {
+    const float *q[GROUP];
+    float *scores[GROUP], *sum[GROUP];
+    size_t most, least; /* positions that any sees, that all see */
+};
+
+/* The parts of scratch. */
+struct room {
+    float *scores; /* [HKK_QUERIES][HKK_SEGMENT] */
+    float *sum;    /* of queries that are not there */
+    float *wide;
+};
+
+#define BLOCK static inline __attribute__((always_inline))
+
+BLOCK size_t fewer(size_t a, size_t b)
 {
-    const uint16_t *keys = s->keys + at * s->key_dim;
-    const vec scale = v_set(s->scale);
-    vec acc[ATTEND_QUERIES];
-#pragma GCC unroll 4
-    for (int i = 0; i < nq * nt; i++)
-        acc[i] = v_set(0);
-    for (size_t d = 0; d < s->key_dim; d++) {
-#pragma GCC unroll 4
-        for (int i = 0; i < nq * nt; i++) {
-            size_t tile = (size_t)(nt > 1 ? i : 0), q = (size_t)(nt > 1 ? 0 : i);
-            vec key = v_load_half(keys + (tile * s->key_dim + d) * HKK_TILE);
-            acc[i] = v_fma(v_set(query[q].q[d]), key, acc[i]);
+    return a < b ? a : b;
+}
+
+/* Rows of sixteens of numbers: halves, or f32 if they are wide. */
+struct sixteens {
+    const void *p;
+    size_t row, next; /* numbers from a row to the next, from a sixteen to the next */
+    bool wide;
+};
+
+BLOCK vec sixteen(const struct sixteens *m, size_t at)
+{
+    return m->wide ? v_load((const float *)m->p + at) : v_load_half((const uint16_t *)m->p + at);
+}
+
+/* ACC[i][j] = fma(X[i][k], row k's sixteen j, ACC[i][j]) for the rows k below N in sequence; NX of
+ * X and NJ sixteens. */
+BLOCK void add_block(vec *acc, const float *const *x, const struct sixteens *m, size_t n, int nx,
+                     int nj)
+{
+    for (size_t k = 0; k < n; k++) {
+        vec row[SIXTEENS_MOST];
+#pragma GCC unroll 8
+        for (int j = 0; j < nj; j++)
+            row[j] = sixteen(m, k * m->row + (size_t)j * m->next);
+#pragma GCC unroll 6
+        for (int i = 0; i < nx; i++) {
+            vec y = v_set(x[i][k]);
+#pragma GCC unroll 8
+            for (int j = 0; j < nj; j++)
+                acc[i * nj + j] = v_fma(y, row[j], acc[i * nj + j]);
         }
     }
-#pragma GCC unroll 4
+}
+
+/* Scores of NQ queries for the NT tiles KEYS, which are those from position AT on. */
+BLOCK void score_block(const struct hkk_segment *s, const struct group *g, struct sixteens keys,
+                       size_t at, int nq, int nt)
+{
+    vec acc[GROUP * SIXTEENS_MOST];
+    const float *q[GROUP];
+#pragma GCC unroll 48
     for (int i = 0; i < nq * nt; i++)
-        v_store(scores[nt > 1 ? 0 : i] + at + (nt > 1 ? HKK_TILE * (size_t)i : 0),
-                v_mul(acc[i], scale));
+        acc[i] = v_set(0);
+#pragma GCC unroll 6
+    for (int i = 0; i < nq; i++)
+        q[i] = g->q[i];
+    add_block(acc, q, &keys, s->key_dim, nq, nt);
+#pragma GCC unroll 6
+    for (int i = 0; i < nq; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nt; j++)
+            v_store(g->scores[i] + at + HKK_TILE * (size_t)j,
+                    v_mul(acc[i * nt + j], v_set(s->scale)));
+}
+
+/* Sums of NQ queries over the positions [FROM, TO), whose VALUES are ND sixteens of dimensions from
+ * DIM on. */
+BLOCK void value_block(const struct group *g, struct sixteens values, size_t from, size_t to,
+                       size_t dim, int nq, int nd)
+{
+    vec acc[GROUP * SIXTEENS_MOST];
+    const float *weights[GROUP];
+#pragma GCC unroll 6
+    for (int i = 0; i < nq; i++) {
+        weights[i] = g->scores[i] + from;
+#pragma GCC unroll 8
+        for (int j = 0; j < nd; j++)
+            acc[i * nd + j] = v_load(g->sum[i] + dim + 16 * (size_t)j);
+    }
+    add_block(acc, weights, &values, to - from, nq, nd);
+#pragma GCC unroll 6
+    for (int i = 0; i < nq; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nd; j++)
+            v_store(g->sum[i] + dim + 16 * (size_t)j, acc[i * nd + j]);
 }
 
 /* Scores to weights: most and weight of OUT. */
@@ -46,39 +132,52 @@ static inline void FN(weigh)(struct hkk_query *query, float *scores)
     query->out.most = v_top(most);
     most = v_set(query->out.most);
     for (size_t at = 0; at < query->visible; at += HKK_TILE) {
-        vec e = v_first(v_exp(v_sub(v_load(scores + at), most)), v_set(0), query->visible - at);
+        vec e = v_first(v_exp_low(v_sub(v_load(scores + at), most)), v_set(0), query->visible - at);
         sum = v_add(sum, e);
         v_store(scores + at, e);
     }
     query->out.weight = v_sum(sum);
 }
 
-/* Sums of NQ queries over the positions [FROM, TO), ND sixteens of dimensions from I on. */
-static inline __attribute__((always_inline)) void
-FN(value_block)(const struct hkk_segment *s, struct hkk_query *query, size_t from, size_t to,
-                size_t i, float (*weights)[HKK_SEGMENT], int nq, int nd)
+/* ---- few queries ---- */
+
+BLOCK struct sixteens tiles_at(const struct hkk_segment *s, size_t at)
 {
-    vec acc[ATTEND_QUERIES];
-#pragma GCC unroll 4
-    for (int j = 0; j < nq * nd; j++)
-        acc[j] = v_load(query[nd > 1 ? 0 : j].out.sum + i + (nd > 1 ? 16 * (size_t)j : 0));
-    for (size_t at = from; at < to; at++) {
-        const uint16_t *value = s->values + at * s->value_dim + i;
-#pragma GCC unroll 4
-        for (int j = 0; j < nq * nd; j++)
-            acc[j] = v_fma(v_set(weights[nd > 1 ? 0 : j][at]),
-                           v_load_half(value + (nd > 1 ? 16 * (size_t)j : 0)), acc[j]);
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < nq * nd; j++)
-        v_store(query[nd > 1 ? 0 : j].out.sum + i + (nd > 1 ? 16 * (size_t)j : 0), acc[j]);
+    return (struct sixteens){s->keys + at * s->key_dim, HKK_TILE, HKK_TILE * s->key_dim, false};
+}
+
+BLOCK void few_scores(const struct hkk_segment *s, const struct group *g, int nq)
+{
+    const int nt = FEW_BLOCK / nq < SIXTEENS_MOST ? FEW_BLOCK / nq : SIXTEENS_MOST;
+    size_t at = 0, most = (g->most + HKK_TILE - 1) / HKK_TILE * HKK_TILE;
+    for (; at + HKK_TILE * (size_t)nt <= most; at += HKK_TILE * (size_t)nt)
+        score_block(s, g, tiles_at(s, at), at, nq, nt);
+    for (; at < most; at += HKK_TILE)
+        score_block(s, g, tiles_at(s, at), at, nq, 1);
+}
+
+/* Over the positions [FROM, TO); those dimensions that make sixteens. */
+BLOCK void few_values(const struct hkk_segment *s, const struct group *g, size_t from, size_t to,
+                      int nq)
+{
+    const int nd = FEW_BLOCK / nq < SIXTEENS_MOST ? FEW_BLOCK / nq : SIXTEENS_MOST;
+    const size_t dims = from < to ? s->value_dim : 0, each = 16 * (size_t)nd;
+    struct sixteens values = {s->values + from * s->value_dim, s->value_dim, 16, false};
+    const uint16_t *first = values.p;
+    size_t i = 0;
+    for (; i + each <= dims; i += each, values.p = first + i)
+        value_block(g, values, from, to, i, nq, nd);
+    for (; nd > 2 && i + each / 2 <= dims; i += each / 2, values.p = first + i)
+        value_block(g, values, from, to, i, nq, nd / 2);
+    for (; i + 16 <= dims; i += 16, values.p = first + i)
+        value_block(g, values, from, to, i, nq, 1);
 }
 
 /* The dimensions past the last sixteen. */
-static inline void FN(value_tail)(const struct hkk_segment *s, struct hkk_query *query, size_t i,
+static inline void FN(value_tail)(const struct hkk_segment *s, struct hkk_query *query,
                                   const float *weights)
 {
-    size_t n = s->value_dim - i;
+    size_t n = s->value_dim % 16, i = s->value_dim - n;
     vec acc = v_set(0);
     for (size_t at = 0; at < query->visible; at++)
         acc =
@@ -86,51 +185,142 @@ static inline void FN(value_tail)(const struct hkk_segment *s, struct hkk_query 
     v_store_some(query->out.sum + i, acc, n);
 }
 
-/* One query's sums over the positions from FROM on. */
-static inline void FN(values_of_one)(const struct hkk_segment *s, struct hkk_query *query,
-                                     size_t from, float (*weights)[HKK_SEGMENT])
+/* What the queries of G do not have in common: positions from LEAST on, and the tail. */
+static void FN(attend_rest)(const struct hkk_segment *s, const struct group *g,
+                            struct hkk_query *query, size_t n)
 {
-    size_t i = 0, to = query->visible;
-    for (; i + 16 * ATTEND_QUERIES <= s->value_dim && from < to; i += 16 * ATTEND_QUERIES)
-        FN(value_block)(s, query, from, to, i, weights, 1, ATTEND_QUERIES);
-    for (; i + 16 <= s->value_dim && from < to; i += 16)
-        FN(value_block)(s, query, from, to, i, weights, 1, 1);
+    for (size_t i = 0; i < n; i++) {
+        const struct group one = {.scores = {g->scores[i]}, .sum = {g->sum[i]}};
+        few_values(s, &one, g->least, query[i].visible, 1);
+        if (s->value_dim % 16 > 0)
+            FN(value_tail)(s, query + i, g->scores[i]);
+    }
 }
 
-/* N queries, at most ATTEND_QUERIES. */
-static void FN(attend_some)(const struct hkk_segment *s, struct hkk_query *query, size_t n,
-                            float (*scores)[HKK_SEGMENT])
+/* N queries, at most GROUP, as a group; those that are not there see what the last one sees. */
+static void FN(gather)(struct group *g, const struct hkk_segment *s, struct hkk_query *query,
+                       size_t n, const struct room *room, float *scores)
 {
-    size_t most = 0, least = HKK_SEGMENT, at = 0, whole = s->value_dim / 16 * 16;
-    for (size_t i = 0; i < n; i++) {
-        most = query[i].visible > most ? query[i].visible : most;
-        least = query[i].visible < least ? query[i].visible : least;
-        memset(query[i].out.sum, 0, s->value_dim * sizeof *query->out.sum);
+    g->most = 0;
+    g->least = HKK_SEGMENT;
+    for (size_t i = 0; i < GROUP; i++) {
+        const struct hkk_query *q = query + fewer(i, n - 1);
+        g->most = q->visible > g->most ? q->visible : g->most;
+        g->least = fewer(q->visible, g->least);
+        g->q[i] = q->q;
+        g->scores[i] = scores + i * HKK_SEGMENT;
+        g->sum[i] = i < n ? q->out.sum : room->sum;
+        memset(g->sum[i], 0, s->value_dim * sizeof *g->sum[i]);
     }
-    bool together = n == ATTEND_QUERIES;
-    for (; together && at < most; at += HKK_TILE)
-        FN(score_block)(s, query, at, scores, ATTEND_QUERIES, 1);
-    for (size_t i = 0; i < n && !together; i++) {
-        at = 0;
-        for (; at + HKK_TILE * ATTEND_QUERIES <= query[i].visible; at += HKK_TILE * ATTEND_QUERIES)
-            FN(score_block)(s, query + i, at, scores + i, 1, ATTEND_QUERIES);
-        for (; at < query[i].visible; at += HKK_TILE)
-            FN(score_block)(s, query + i, at, scores + i, 1, 1);
+}
+
+#define FEW_OF(nq)                                                                                 \
+    static void FN(attend_##nq)(const struct hkk_segment *s, struct hkk_query *query,              \
+                                const struct room *room)                                           \
+    {                                                                                              \
+        struct group g;                                                                            \
+        FN(gather)(&g, s, query, nq, room, room->scores);                                          \
+        few_scores(s, &g, nq);                                                                     \
+        for (int i = 0; i < nq; i++)                                                               \
+            FN(weigh)(query + i, g.scores[i]);                                                     \
+        few_values(s, &g, 0, g.least, nq);                                                         \
+        FN(attend_rest)(s, &g, query, nq);                                                         \
     }
+
+FEW_OF(1)
+FEW_OF(2)
+FEW_OF(4)
+
+#undef FEW_OF
+
+/* ---- many queries ---- */
+
+/* Widen ROWS rows of N sixteens into WIDE, one after the other. */
+BLOCK struct sixteens widened(float *wide, struct sixteens m, size_t rows, size_t n)
+{
+    for (size_t k = 0; k < rows; k++)
+        for (size_t j = 0; j < n; j++)
+            v_store(wide + (k * n + j) * 16, sixteen(&m, k * m.row + j * m.next));
+    return (struct sixteens){wide, 16 * n, 16, true};
+}
+
+static void FN(many_scores)(const struct hkk_segment *s, const struct group *g, size_t groups,
+                            float *wide)
+{
+    const size_t each = HKK_TILE * ATTEND_WIDE;
+    size_t most = 0;
+    for (size_t i = 0; i < groups; i++)
+        most = g[i].most > most ? g[i].most : most;
+    for (size_t at = 0; at < most; at += each) {
+        size_t n = fewer(ATTEND_WIDE, (most - at + HKK_TILE - 1) / HKK_TILE);
+        struct sixteens keys = widened(wide, tiles_at(s, at), s->key_dim, n);
+        for (size_t i = 0; i < groups; i++) {
+            size_t left = g[i].most > at ? g[i].most - at : 0;
+            if (left > each - HKK_TILE)
+                score_block(s, g + i, (struct sixteens){wide, each, 16, true}, at, GROUP,
+                            ATTEND_WIDE);
+            else
+                for (size_t j = 0; j < left; j += HKK_TILE)
+                    score_block(s, g + i, (struct sixteens){wide + j, keys.row, 16, true}, at + j,
+                                GROUP, 1);
+        }
+    }
+}
+
+/* The positions that all of a group see; ND sixteens of dimensions from DIM on. */
+BLOCK void many_values(const struct hkk_segment *s, const struct group *g, size_t groups,
+                       float *wide, size_t dim, int nd)
+{
+    const size_t each = WIDE_FLOATS / (16 * (size_t)nd);
+    size_t most = 0;
+    for (size_t i = 0; i < groups; i++)
+        most = g[i].least > most ? g[i].least : most;
+    for (size_t from = 0; from < most; from += each) {
+        size_t to = fewer(from + each, most);
+        struct sixteens values = {s->values + from * s->value_dim + dim, s->value_dim, 16, false};
+        values = widened(wide, values, to - from, (size_t)nd);
+        for (size_t i = 0; i < groups; i++)
+            if (from < g[i].least)
+                value_block(g + i, values, from, fewer(to, g[i].least), dim, GROUP, nd);
+    }
+}
+
+/* N queries, at most HKK_QUERIES. */
+static void FN(attend_many)(const struct hkk_segment *s, struct hkk_query *query, size_t n,
+                            const struct room *room)
+{
+    struct group g[GROUPS_MOST];
+    size_t groups = (n + GROUP - 1) / GROUP, dim = 0;
+    for (size_t i = 0; i < groups; i++)
+        FN(gather)
+    (g + i, s, query + i * GROUP, fewer(GROUP, n - i * GROUP), room,
+     room->scores + i * GROUP * HKK_SEGMENT);
+    FN(many_scores)(s, g, groups, room->wide);
     for (size_t i = 0; i < n; i++)
-        FN(weigh)(query + i, scores[i]);
-    for (size_t i = 0; together && i < whole; i += 16)
-        FN(value_block)(s, query, 0, least, i, scores, ATTEND_QUERIES, 1);
-    for (size_t i = 0; i < n; i++) {
-        FN(values_of_one)(s, query + i, together ? least : 0, scores + i);
-        if (whole < s->value_dim)
-            FN(value_tail)(s, query + i, whole, scores[i]);
-    }
+        FN(weigh)(query + i, g[i / GROUP].scores[i % GROUP]);
+    for (; dim + 16 * ATTEND_WIDE <= s->value_dim; dim += 16 * ATTEND_WIDE)
+        many_values(s, g, groups, room->wide, dim, ATTEND_WIDE);
+    for (; dim + 16 <= s->value_dim; dim += 16)
+        many_values(s, g, groups, room->wide, dim, 1);
+    for (size_t i = 0; i < groups; i++)
+        FN(attend_rest)(s, g + i, query + i * GROUP, fewer(GROUP, n - i * GROUP));
 }
 
 static void FN(attend)(const struct hkk_segment *s, struct hkk_query *query, size_t n,
                        void *scratch)
 {
-    for (size_t i = 0; i < n; i += ATTEND_QUERIES)
-        FN(attend_some)(s, query + i, n - i < ATTEND_QUERIES ? n - i : ATTEND_QUERIES, scratch);
+    const size_t dims = (s->value_dim + 15) / 16 * 16;
+    float *wide = scratch;
+    const struct room room = {wide, wide + HKK_QUERIES * HKK_SEGMENT,
+                              wide + HKK_QUERIES * HKK_SEGMENT + dims};
+    for (; n > FEW_MOST; query += fewer(n, HKK_QUERIES), n -= fewer(n, HKK_QUERIES))
+        FN(attend_many)(s, query, fewer(n, HKK_QUERIES), &room);
+    for (; n >= 4; query += 4, n -= 4)
+        FN(attend_4)(s, query, &room);
+    for (; n >= 2; query += 2, n -= 2)
+        FN(attend_2)(s, query, &room);
+    if (n > 0)
+        FN(attend_1)(s, query, &room);
 }
+
+#undef BLOCK

@@ -5,8 +5,9 @@
 /* e^x = 2^n * e^r: n = x / ln 2 rounded to nearest even (adding 1.5 * 2^23 leaves it in the low
  * bits), r = x - n * ln 2 in two fused steps, |r| <= 0.3466, and e^r by a polynomial of degree 6 in
  * Horner's order, all steps fused; its own error is below 2^-28, the whole below 2^-23. e^0 is 1.
- * Below -87.33 the result is 0 and above 88.37 infinity, so n stays in -126..127. NaN gives NaN. */
-static inline vec v_exp(vec x)
+ * Below -87.33 the result is 0 and above 88.37 infinity, so n stays in -126..127. NaN gives NaN.
+ * This is for x that is at most 88.37. */
+static inline vec v_exp_low(vec x)
 {
     const vec shift = v_set(12582912.0f);
     vec biased = v_fma(x, v_set(0x1.715476p+0f), shift);
@@ -21,8 +22,12 @@ static inline vec v_exp(vec x)
     p = v_fma(p, r, v_set(1.0f));
     p = v_fma(p, r, v_set(1.0f));
     p = v_mul(p, v_power(biased));
-    p = v_below(x, v_set(-87.33f), v_set(0), p);
-    return v_below(v_set(88.37f), x, v_set(INFINITY), p);
+    return v_below(x, v_set(-87.33f), v_set(0), p);
+}
+
+static inline vec v_exp(vec x)
+{
+    return v_below(v_set(88.37f), x, v_set(INFINITY), v_exp_low(x));
 }
 
 /* x / (1 + e^-z) */

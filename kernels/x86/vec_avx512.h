@@ -11,6 +11,8 @@
 
 typedef __m512 vec;
 
+#define ATTEND_WIDE 4
+
 static inline vec v_set(float x)
 {
     return _mm512_set1_ps(x);

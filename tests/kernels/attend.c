@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUERIES = 21 };
+enum { QUERIES = 2 * HKK_QUERIES + 21 };
 
 struct past {
     struct hkk_segment segment;
@@ -30,12 +30,41 @@ static void random_past(struct run *r, struct past *p, size_t used, bool garbage
                               : 0x7e00);
 }
 
+/* One, few, around what is met together, or more. */
+static size_t random_queries(struct run *r, unsigned round)
+{
+    switch (round % 4) {
+    case 0:
+        return 1 + random_below(&r->random, 2);
+    case 1:
+        return HKK_QUERIES - 7 + random_below(&r->random, 15);
+    case 2:
+        return 1 + random_below(&r->random, QUERIES);
+    default:
+        return 1 + random_below(&r->random, 21);
+    }
+}
+
+/* Of USED positions: mostly all, or, as in a batch of tokens, one fewer for each further query. */
+static size_t random_visible(struct run *r, unsigned round, size_t used, size_t after)
+{
+    if (round % 3 == 1)
+        return used > after / 2 ? used - after / 2 : 0;
+    return random_below(&r->random, 3) == 0 ? random_below(&r->random, used + 1) : used;
+}
+
+/* Any dimensions, or such as models have. */
+static size_t random_dim(struct run *r, unsigned round)
+{
+    size_t any = 1 + random_below(&r->random, round % 2 == 0 ? 50 : 140);
+    return round % 5 < 2 ? 16 * (1 + random_below(&r->random, 12)) : any;
+}
+
 static void past_new(struct run *r, struct past *p, unsigned round)
 {
-    size_t key_dim = 1 + random_below(&r->random, round % 2 == 0 ? 9 : 140);
-    size_t value_dim = 1 + random_below(&r->random, round % 2 == 0 ? 50 : 140);
+    size_t key_dim = random_dim(r, round), value_dim = random_dim(r, round);
     size_t used = round % 3 == 0 ? HKK_SEGMENT : random_below(&r->random, HKK_SEGMENT + 1);
-    p->n = 1 + random_below(&r->random, round % 4 == 0 ? 1 : QUERIES);
+    p->n = random_queries(r, round);
     p->keys = buffer_new(HKK_SEGMENT * key_dim * 2, r->place, 2 * random_below(&r->random, 30));
     /* Values end where the past does: what lies behind may not be there. */
     p->values = buffer_new(used * value_dim * 2, r->place, 2 * random_below(&r->random, 30));
@@ -48,10 +77,9 @@ static void past_new(struct run *r, struct past *p, unsigned round)
     random_past(r, p, used, true);
     random_floats(&r->random, (float *)(void *)p->q.p, p->n * key_dim, round % 5 == 4 ? 5 : 0);
     for (size_t i = 0; i < p->n; i++)
-        p->query[i] = (struct hkk_query){
-            .q = (float *)(void *)p->q.p + i * key_dim,
-            .visible = random_below(&r->random, 3) == 0 ? random_below(&r->random, used + 1) : used,
-            .out.sum = (float *)(void *)p->sum.p + i * value_dim};
+        p->query[i] = (struct hkk_query){.q = (float *)(void *)p->q.p + i * key_dim,
+                                         .visible = random_visible(r, round, used, p->n - i),
+                                         .out.sum = (float *)(void *)p->sum.p + i * value_dim};
 }
 
 static void past_free(struct past *p)
