@@ -18,7 +18,13 @@ static size_t group_of(const struct hke_params *p)
 
 size_t hke_query_tokens(const struct hke_params *p)
 {
-    return group_of(p) < HKE_QUERIES ? HKE_QUERIES / group_of(p) : 1;
+    return group_of(p) < HKK_QUERIES ? HKK_QUERIES / group_of(p) : 1;
+}
+
+/* Segments that the token TOKEN sees. */
+static size_t segments_of(const struct hke_pass *p, size_t token)
+{
+    return (p->c->used + token) / HKK_SEGMENT + 1;
 }
 
 /* ---- the parts of one segment ---- */
@@ -95,7 +101,7 @@ static void next_segment(const struct hke_pass *p, struct hke_worker *own, const
 static void attend_range(const struct hke_pass *p, struct hke_worker *own, const struct range *r)
 {
     const struct hke_params *m = &p->c->model->params;
-    size_t segments = (p->c->used + r->end - 1) / HKK_SEGMENT + 1;
+    size_t segments = segments_of(p, r->end - 1);
     first_segment(p, own, r);
     for (size_t s = 1; s < segments; s++)
         next_segment(p, own, r, s);
@@ -108,7 +114,8 @@ static void attend_ranges(const struct hke_pass *p, struct hke_worker *own, size
                           size_t from)
 {
     const struct hke_params *m = &p->c->model->params;
-    size_t each = hke_query_tokens(m), blocks = (p->n - from + each - 1) / each, begin, end;
+    size_t each = hke_grain(p->c, (p->n - from) * m->kv_heads, hke_query_tokens(m));
+    size_t blocks = (p->n - from + each - 1) / each, begin, end;
     while (hke_pool_take(p->c->pool, blocks * m->kv_heads, 1, &begin, &end)) {
         size_t block = blocks - 1 - begin / m->kv_heads, first = from + block * each;
         const struct range r = {layer, begin % m->kv_heads, first, smaller(first + each, p->n)};
@@ -117,48 +124,63 @@ static void attend_ranges(const struct hke_pass *p, struct hke_worker *own, size
     hke_pool_barrier(p->c->pool);
 }
 
-/* ---- one token with a long past: each worker takes some of the segments ---- */
+/* ---- few tokens with a long past: each worker takes some of the segments ---- */
 
-static void merge_head(const struct hke_pass *p, size_t token, size_t head, size_t segments)
+/* What SEGMENT alone gives to HEAD of the token FROM + T. */
+static struct hkk_attention *part_of(const struct hke_pass *p, size_t segment, size_t t,
+                                     size_t head)
+{
+    return &p->c->cache.segment[segment].part[t * p->c->model->params.heads + head];
+}
+
+static void attend_part(const struct hke_pass *p, struct hke_worker *own, const struct range *r,
+                        size_t segment, size_t from)
+{
+    size_t group = group_of(&p->c->model->params), count, t = ask(p, own, r, segment, &count);
+    struct hkk_query *q = own->query;
+    for (size_t i = 0; i < count; i++)
+        q[i].out = *part_of(p, segment, t - from + i / group, r->kv * group + i % group);
+    if (count > 0)
+        answer(p, own, r, segment, count);
+    for (size_t i = 0; i < count; i++)
+        *part_of(p, segment, t - from + i / group, r->kv * group + i % group) = q[i].out;
+}
+
+static void merge_head(const struct hke_pass *p, size_t from, size_t t, size_t head)
 {
     const struct hke_context *c = p->c;
-    size_t dim = c->model->params.value_dim;
-    struct hkk_attention all = c->cache.segment[0].part[head];
-    memcpy(attended(p, token, head), all.sum, dim * sizeof *all.sum);
-    all.sum = attended(p, token, head);
+    size_t dim = c->model->params.value_dim, segments = segments_of(p, from + t);
+    struct hkk_attention all = *part_of(p, 0, t, head);
+    memcpy(attended(p, from + t, head), all.sum, dim * sizeof *all.sum);
+    all.sum = attended(p, from + t, head);
     for (size_t s = 1; s < segments; s++)
-        c->kernels->merge(&all, &c->cache.segment[s].part[head], dim);
+        c->kernels->merge(&all, part_of(p, s, t, head), dim);
     c->kernels->finish(&all, dim);
 }
 
 static void attend_split(const struct hke_pass *p, struct hke_worker *own, size_t layer,
-                         size_t token, size_t segments)
+                         size_t from)
 {
     const struct hke_context *c = p->c;
     const struct hke_params *m = &c->model->params;
-    size_t group = group_of(m), begin, end, count;
-    while (hke_pool_take(c->pool, segments * m->kv_heads, 1, &begin, &end)) {
-        const struct range r = {layer, begin / segments, token, token + 1};
-        struct hkk_attention *part = &c->cache.segment[begin % segments].part[r.kv * group];
-        ask(p, own, &r, begin % segments, &count);
-        for (size_t i = 0; i < count; i++)
-            own->query[i].out = part[i];
-        answer(p, own, &r, begin % segments, count);
-        for (size_t i = 0; i < count; i++)
-            part[i] = own->query[i].out;
+    size_t each = hke_query_tokens(m), blocks = (p->n - from + each - 1) / each, begin, end;
+    size_t segments = segments_of(p, p->n - 1), heads = (p->n - from) * m->heads;
+    while (hke_pool_take(c->pool, blocks * m->kv_heads * segments, 1, &begin, &end)) {
+        size_t range = begin / segments, first = from + range / m->kv_heads * each;
+        const struct range r = {layer, range % m->kv_heads, first, smaller(first + each, p->n)};
+        attend_part(p, own, &r, begin % segments, from);
     }
     hke_pool_barrier(c->pool);
-    while (hke_pool_take(c->pool, m->heads, hke_grain(c, m->heads, m->heads), &begin, &end))
-        for (size_t head = begin; head < end; head++)
-            merge_head(p, token, head, segments);
+    while (hke_pool_take(c->pool, heads, hke_grain(c, heads, heads), &begin, &end))
+        for (size_t i = begin; i < end; i++)
+            merge_head(p, from, i / m->heads, i % m->heads);
     hke_pool_barrier(c->pool);
 }
 
 void hke_attend(const struct hke_pass *p, struct hke_worker *own, size_t layer, size_t from)
 {
-    size_t segments = (p->c->used + p->n - 1) / HKK_SEGMENT + 1;
-    if (p->n - from == 1 && segments > 1)
-        attend_split(p, own, layer, from, segments);
+    if (p->n - from <= HKE_SPLIT_TOKENS && segments_of(p, p->n - 1) > 1)
+        attend_split(p, own, layer, from);
     else
         attend_ranges(p, own, layer, from);
 }

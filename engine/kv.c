@@ -26,6 +26,11 @@ static size_t layer_halves(const struct hke_params *p)
     return p->kv_heads * (key_halves(p) + value_halves(p));
 }
 
+static size_t parts(const struct hke_params *p)
+{
+    return (size_t)HKE_SPLIT_TOKENS * p->heads;
+}
+
 static bool add_part(struct layout *l, size_t bytes, size_t *part)
 {
     *part = bytes;
@@ -40,8 +45,8 @@ static bool lay_out(const struct hke_params *p, struct layout *l)
     return !__builtin_mul_overflow(layer_halves(p) * sizeof(uint16_t), (size_t)p->layers,
                                    &halves) &&
            add_part(l, (size_t)HKK_SEGMENT * p->rope_dims * sizeof(float), &l->turns) &&
-           add_part(l, p->heads * sizeof(struct hkk_attention), &l->parts) &&
-           add_part(l, (size_t)p->heads * p->value_dim * sizeof(float), &l->sums) &&
+           add_part(l, parts(p) * sizeof(struct hkk_attention), &l->parts) &&
+           add_part(l, parts(p) * p->value_dim * sizeof(float), &l->sums) &&
            add_part(l, halves, &l->halves);
 }
 
@@ -76,8 +81,8 @@ static enum hk_status add_segment(struct hke_cache *c, size_t i, struct hk_error
     s->part = (void *)(base + l.turns);
     s->halves = (void *)(base + l.turns + l.parts + l.sums);
     float *sums = (void *)(base + l.turns + l.parts);
-    for (size_t head = 0; head < p->heads; head++)
-        s->part[head] = (struct hkk_attention){.sum = sums + head * p->value_dim};
+    for (size_t part = 0; part < parts(p); part++)
+        s->part[part] = (struct hkk_attention){.sum = sums + part * p->value_dim};
     for (size_t at = 0; at < HKK_SEGMENT; at++)
         hke_rope_turns(c->model, i * HKK_SEGMENT + at, s->turns + at * p->rope_dims);
     return HK_OK;

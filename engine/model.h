@@ -96,7 +96,7 @@ void hke_rope_turns(const struct hke_model *m, size_t position, float *out);
 /* HKK_SEGMENT positions of all layers. */
 struct hke_segment {
     float *turns; /* of the rope: rope_dims for each position. Start of the allocation */
-    struct hkk_attention *part; /* for each head: what the segment alone gives to one query */
+    struct hkk_attention *part; /* [HKE_SPLIT_TOKENS][heads]: what the segment alone gives */
     uint16_t *halves;           /* keys and values as kernels.h lays them out, layer by layer */
 };
 
@@ -120,9 +120,9 @@ uint16_t *hke_cache_values(const struct hke_cache *c, size_t layer, size_t head,
 /* ---- a context's buffers (buffers.c) ---- */
 
 enum {
-    HKE_ROW_GROUP = 16, /* rows that are handed out together, and decoded together */
-    HKE_FFN_ROWS = 64,  /* most rows of the gate that a worker takes at once */
-    HKE_QUERIES = 32,   /* about as many queries of one head are attended together */
+    HKE_ROW_GROUP = 16,    /* rows that are handed out together, and decoded together */
+    HKE_FFN_ROWS = 64,     /* most rows of the gate that a worker takes at once */
+    HKE_SPLIT_TOKENS = 16, /* at most these have the segments of their past shared out */
 };
 
 struct hke_worker { /* what a thread has for itself */
@@ -161,8 +161,7 @@ struct hke_context {
 enum hk_status hke_buffers_new(struct hke_context *c, struct hk_error *err);
 void hke_buffers_free(struct hke_context *c);
 
-/* Queries of a head of keys that are attended together: all of as many tokens as make about
- * HKE_QUERIES. */
+/* Tokens whose queries of a head of keys are attended together: about HKK_QUERIES. */
 size_t hke_query_tokens(const struct hke_params *p);
 
 /* ---- one pass over a batch: every worker of the pool in step ---- */
