@@ -1,5 +1,6 @@
-/* Activations as tiles meet them: sixteen tokens at a time, whose scales lie side by side. The last
- * sixteen are copied and filled up with zeros where the tokens or columns do not come out even. */
+/* Activations as tiles meet them: sixteen tokens by 64 columns in one piece, since rows that lie
+ * far apart would share a few sets of the cache; scales of sixteen tokens side by side. Tokens and
+ * columns that do not come out even are filled up with zeros. */
 #ifndef HKK_X86_AMX_ACTS_H
 #define HKK_X86_AMX_ACTS_H
 
@@ -11,8 +12,8 @@
 struct tokens {
     const struct hkk_acts *a;
     size_t tiles;
-    int8_t *last; /* the last tile, [16][stride]; NULL: it lies in A like the others */
-    size_t last_stride;
+    size_t pieces;   /* of 64 columns, padded */
+    int8_t *q;       /* [tile][piece][token][column] */
     size_t blocks;   /* padded */
     float *d;        /* [tile][block][token] */
     float *sum;      /* likewise, sums of blocks of 32, or: */
@@ -28,31 +29,34 @@ ALWAYS size_t up_to(size_t n, size_t unit)
 static inline size_t tokens_bytes(size_t cols, size_t n)
 {
     size_t all = up_to(n, 16), whole = up_to(cols, 256);
-    return whole / 256 * all * (64 + sizeof(float)) + 16 * (whole + 64);
+    return whole / 256 * all * (256 + 64 + sizeof(float));
 }
 
-/* Where tile T begins, and how far its rows are apart. */
-ALWAYS const int8_t *tile_tokens(const struct tokens *s, size_t t, size_t *stride)
+/* Tile T from COLUMN on, a multiple of 32; rows are 64 bytes apart. */
+ALWAYS const int8_t *tile_tokens(const struct tokens *s, size_t t, size_t column)
 {
-    bool copied = s->last != NULL && t + 1 == s->tiles;
-    *stride = copied ? s->last_stride : s->a->cols;
-    return copied ? s->last : s->a->q + 16 * t * s->a->cols;
+    return s->q + (t * s->pieces + column / 64) * 1024 + column % 64;
 }
 
-/* The numbers of sixteen blocks from B on, or of as many as there are, of tile T to
- * OUT[block][token]. Those of tokens that do not exist are zeros. */
-static inline void turn_numbers(const struct tokens *s, float *out, const float *from, size_t t,
-                                size_t b)
+static inline void place_numbers(const struct tokens *s)
 {
     const struct hkk_acts *a = s->a;
-    size_t blocks = a->blocks - b < 16 ? a->blocks - b : 16;
-    __mmask16 mask = (__mmask16)((1u << blocks) - 1);
-    __m512i v[16];
-#pragma GCC unroll 16
-    for (size_t i = 0; i < 16; i++)
-        v[i] = 16 * t + i < a->n
-                   ? _mm512_maskz_loadu_epi32(mask, from + (16 * t + i) * a->blocks + b)
-                   : _mm512_setzero_si512();
+    if (a->n % 16 != 0)
+        memset(s->q + (s->tiles - 1) * s->pieces * 1024, 0, s->pieces * 1024);
+    for (size_t t = 0; t < a->n; t++) {
+        const int8_t *from = a->q + t * a->cols;
+        int8_t *to = s->q + t / 16 * s->pieces * 1024 + t % 16 * 64;
+        for (size_t k = 0; k < s->pieces; k++) {
+            size_t left = 64 * k < a->cols ? a->cols - 64 * k : 0;
+            __mmask64 mask = left < 64 ? (UINT64_C(1) << left) - 1 : ~UINT64_C(0);
+            _mm512_store_si512(to + 1024 * k, _mm512_maskz_loadu_epi8(mask, from + 64 * k));
+        }
+    }
+}
+
+/* Sixteen rows of numbers to columns, those that belong to no block left out: OUT[block][token]. */
+ALWAYS void put_turned(const struct tokens *s, float *out, __m512i v[16], size_t t, size_t b)
+{
     turn_16(v);
 #pragma GCC unroll 16
     for (size_t i = 0; i < 16; i++)
@@ -60,21 +64,47 @@ static inline void turn_numbers(const struct tokens *s, float *out, const float 
             _mm512_store_si512(out + (t * s->blocks + b + i) * 16, v[i]);
 }
 
+/* Which of sixteen blocks from B on exist. */
+ALWAYS __mmask16 blocks_from(const struct tokens *s, size_t b)
+{
+    size_t left = s->a->blocks - b;
+    return (__mmask16)(left < 16 ? (1u << left) - 1 : 0xffff);
+}
+
+/* Tokens that do not exist have zeros. */
 static inline void place_scales(const struct tokens *s)
 {
+    const struct hkk_acts *a = s->a;
     for (size_t t = 0; t < s->tiles; t++)
-        for (size_t b = 0; b < s->a->blocks; b += 16)
-            turn_numbers(s, s->d, s->a->d, t, b);
+        for (size_t b = 0; b < a->blocks; b += 16) {
+            __m512i v[16];
+#pragma GCC unroll 16
+            for (size_t i = 0; i < 16; i++)
+                v[i] = 16 * t + i < a->n
+                           ? _mm512_maskz_loadu_epi32(blocks_from(s, b),
+                                                      a->d + (16 * t + i) * a->blocks + b)
+                           : _mm512_setzero_si512();
+            put_turned(s, s->d, v, t, b);
+        }
 }
 
 /* Sums of 32 as numbers. */
 static inline void place_sums(const struct tokens *s)
 {
     const struct hkk_acts *a = s->a;
-    memset(s->sum, 0, s->tiles * s->blocks * 16 * sizeof *s->sum);
-    for (size_t t = 0; t < a->n; t++)
-        for (size_t b = 0; b < a->blocks; b++)
-            s->sum[(t / 16 * s->blocks + b) * 16 + t % 16] = (float)a->sum[t * a->sums + b];
+    for (size_t t = 0; t < s->tiles; t++)
+        for (size_t b = 0; b < a->blocks; b += 16) {
+            __m512i v[16];
+#pragma GCC unroll 16
+            for (size_t i = 0; i < 16; i++) {
+                __m256i x = _mm256_setzero_si256();
+                if (16 * t + i < a->n)
+                    x = _mm256_maskz_loadu_epi16(blocks_from(s, b),
+                                                 a->sum + (16 * t + i) * a->sums + b);
+                v[i] = _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(x)));
+            }
+            put_turned(s, s->sum, v, t, b);
+        }
 }
 
 /* Sums of 16 are below 2^11 in magnitude: a multiple of 64 and the rest, both exact in bf16, so
@@ -100,18 +130,7 @@ static inline void place_split(const struct tokens *s)
         }
 }
 
-static inline void copy_last(const struct tokens *s)
-{
-    const struct hkk_acts *a = s->a;
-    for (size_t i = 0, t = 16 * (s->tiles - 1); i < 16; i++, t++) {
-        int8_t *row = s->last + i * s->last_stride;
-        memset(row, 0, s->last_stride);
-        if (t < a->n)
-            memcpy(row, a->q + t * a->cols, a->cols);
-    }
-}
-
-/* Lay S out in MEMORY and fill it; gives the first byte behind. SPAN and COLUMNS are those of a
+/* Lay S out in MEMORY and fill it; gives the first byte behind. SPAN blocks and COLUMNS are a
  * chunk; SUMS and SPLIT say which are wanted. */
 static inline char *tokens_place(struct tokens *s, const struct hkk_acts *a, size_t span,
                                  size_t columns, bool sums, bool split, char *memory)
@@ -131,13 +150,10 @@ static inline char *tokens_place(struct tokens *s, const struct hkk_acts *a, siz
         memory += numbers * 64;
         place_split(s);
     }
-    if (a->n % 16 != 0 || a->cols % columns != 0) {
-        s->last = (void *)memory;
-        s->last_stride = up_to(a->cols, columns) + 64; /* rows in different sets of the cache */
-        memory += 16 * s->last_stride;
-        copy_last(s);
-    }
-    return memory;
+    s->pieces = up_to(a->cols, columns) / 64;
+    s->q = (void *)memory;
+    place_numbers(s);
+    return memory + s->tiles * s->pieces * 1024;
 }
 
 #endif

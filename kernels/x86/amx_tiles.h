@@ -22,8 +22,7 @@ struct tile_config {
         .rows = {16, 16, 16, 16, 16, 16, (columns) / 4, (columns) / 4},                            \
     }
 
-static const struct tile_config tiles_of_16 = TILE_CONFIG(16), tiles_of_32 = TILE_CONFIG(32),
-                                tiles_of_64 = TILE_CONFIG(64);
+static const struct tile_config tiles_of_32 = TILE_CONFIG(32), tiles_of_64 = TILE_CONFIG(64);
 
 /* Tiles are read behind the compiler's back: what was stored has to be in memory before. */
 ALWAYS void stored(void)

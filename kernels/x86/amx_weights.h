@@ -13,10 +13,15 @@ struct plan {
     int offset; /* code - value, of unsigned codes */
 };
 
-struct rows {                         /* 256 columns; of nvfp4 128 */
-    int8_t low[64][64], high[64][64]; /* [four columns][row][column] */
-    uint32_t min[16][16];             /* [group of 16][row]: twice the minimum, as bf16 */
-    float d[8][16], m[8][16];         /* [block][row] */
+struct rows { /* 256 columns; of nvfp4 128 */
+    union {
+        struct {
+            int8_t low[64][64], high[64][64]; /* [four columns][row][column] */
+        };
+        int8_t pairs[4][32][64]; /* of blocks: one, as many zeros, the next one */
+    };
+    uint32_t min[16][16];     /* [group of 16][row]: twice the minimum, as bf16 */
+    float d[8][16], m[8][16]; /* [block][row] */
 };
 
 struct packed { /* rows before they are turned */
@@ -24,20 +29,13 @@ struct packed { /* rows before they are turned */
     int16_t scale[16][32]; /* scales of 16 groups, then minimums */
 };
 
-/* Codes to OUT[four columns]; what is not there of GROUPS groups of 64 columns is zero. */
-ALWAYS void turn_codes(const struct packed *p, int8_t (*out)[64], size_t groups)
+/* Sixteen rows of 64 columns from COLUMN on. */
+ALWAYS void turn_codes(const struct packed *p, size_t column, __m512i v[16])
 {
-#pragma GCC unroll 1
-    for (size_t g = 0; g < groups; g++) {
-        __m512i v[16];
 #pragma GCC unroll 16
-        for (size_t r = 0; r < 16; r++)
-            v[r] = _mm512_loadu_si512(p->code[r] + 64 * g);
-        turn_16(v);
-#pragma GCC unroll 16
-        for (size_t k = 0; k < 16; k++)
-            _mm512_store_si512(out[16 * g + k], v[k]);
-    }
+    for (size_t r = 0; r < 16; r++)
+        v[r] = _mm512_load_si512(p->code[r] + column);
+    turn_16(v);
 }
 
 /* ---- blocks of 32 ---- */
@@ -69,6 +67,21 @@ ALWAYS void pack_nvfp4(struct packed *p, struct rows *w, size_t r, const uint8_t
         _mm256_storeu_si256((void *)(p->code[r] + 32 * k), c);
         for (size_t g = 0; g < 2; g++)
             w->d[2 * k + g][r] = half_e4m3(block[2 * half + g]);
+    }
+}
+
+/* Codes of blocks of 4 * WIDE columns to pairs of them, 256 columns or 128. */
+ALWAYS void turn_small(const struct packed *p, struct rows *w, size_t wide)
+{
+#pragma GCC unroll 1
+    for (size_t g = 0; g < wide / 2; g++) {
+        __m512i v[16];
+        turn_codes(p, 64 * g, v);
+#pragma GCC unroll 16
+        for (size_t k = 0; k < 16; k++) {
+            size_t pair = (16 * g + k) / (2 * wide), at = k % (2 * wide);
+            _mm512_store_si512(w->pairs[pair][at / wide * 2 * wide + at % wide], v[k]);
+        }
     }
 }
 
@@ -136,7 +149,13 @@ ALWAYS void scale_group(struct rows *w, size_t g, __m512i pair, int upper, struc
 ALWAYS void turn_super(const struct packed *p, struct rows *w, struct plan f)
 {
     __m512i v[16];
-    turn_codes(p, w->low, 4);
+#pragma GCC unroll 1
+    for (size_t g = 0; g < 4; g++) {
+        turn_codes(p, 64 * g, v);
+#pragma GCC unroll 16
+        for (size_t k = 0; k < 16; k++)
+            _mm512_store_si512(w->low[16 * g + k], v[k]);
+    }
 #pragma GCC unroll 16
     for (size_t r = 0; r < 16; r++)
         v[r] = _mm512_loadu_si512(p->scale[r]);
