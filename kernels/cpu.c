@@ -105,7 +105,7 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
     return sizeof all / sizeof *all;
 }
 
-#elif defined(__aarch64__)
+#elif defined(__AARCH64EL__)
 #include <sys/auxv.h>
 
 size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
@@ -114,9 +114,9 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
     bool dot = getauxval(AT_HWCAP) & ASIMDDP, matrix = getauxval(AT_HWCAP2) & I8MM;
     const char *no_dot = dot ? NULL : "the processor has no dot product instructions";
     const struct hkk_level all[] = {
-        {"i8mm", NULL, matrix ? no_dot : "the processor has no int8 matrix instructions"},
-        {"dotprod", NULL, no_dot},
-        {"neon", NULL, NULL},
+        {"i8mm", &hkk_i8mm, matrix ? no_dot : "the processor has no int8 matrix instructions"},
+        {"dotprod", &hkk_dotprod, no_dot},
+        {"neon", &hkk_neon, NULL},
         {"generic", &hkk_generic, NULL},
     };
     memcpy(level, all, sizeof all);

@@ -5,5 +5,6 @@
 #include "kernels/kernels.h"
 
 extern const struct hkk_table hkk_generic, hkk_avx2, hkk_avx2vnni, hkk_avx512, hkk_amx;
+extern const struct hkk_table hkk_neon, hkk_dotprod, hkk_i8mm;
 
 #endif

@@ -1,0 +1,15 @@
+/* A level of AArch64, once its file has named it and chosen its products of bytes: dot_*.h. */
+#include "kernels/levels.h"
+#include "kernels/tmpl/level.h"
+
+#include "kernels/tmpl/math.h"
+
+#include "kernels/tmpl/attend.h"
+#include "kernels/tmpl/merge.h"
+#include "kernels/tmpl/quantize.h"
+#include "kernels/tmpl/rows.h"
+
+#include "kernels/arm/float.h"
+#include "kernels/arm/matmul.h"
+
+#include "kernels/tmpl/table.h"
