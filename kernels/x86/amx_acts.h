@@ -11,7 +11,7 @@
 
 struct tokens {
     const struct hkk_acts *a;
-    size_t tiles;
+    size_t tiles;    /* an even number */
     size_t pieces;   /* of 64 columns, padded */
     int8_t *q;       /* [tile][piece][token][column] */
     size_t blocks;   /* padded */
@@ -28,7 +28,7 @@ ALWAYS size_t up_to(size_t n, size_t unit)
 /* The most bytes that tokens_place() takes. */
 static inline size_t tokens_bytes(size_t cols, size_t n)
 {
-    size_t all = up_to(n, 16), whole = up_to(cols, 256);
+    size_t all = up_to(n, 32), whole = up_to(cols, 256);
     return whole / 256 * all * (256 + 64 + sizeof(float));
 }
 
@@ -41,8 +41,8 @@ ALWAYS const int8_t *tile_tokens(const struct tokens *s, size_t t, size_t column
 static inline void place_numbers(const struct tokens *s)
 {
     const struct hkk_acts *a = s->a;
-    if (a->n % 16 != 0)
-        memset(s->q + (s->tiles - 1) * s->pieces * 1024, 0, s->pieces * 1024);
+    if (a->n % 32 != 0)
+        memset(s->q + (s->tiles - 2) * s->pieces * 1024, 0, 2 * s->pieces * 1024);
     for (size_t t = 0; t < a->n; t++) {
         const int8_t *from = a->q + t * a->cols;
         int8_t *to = s->q + t / 16 * s->pieces * 1024 + t % 16 * 64;
@@ -135,7 +135,7 @@ static inline void place_split(const struct tokens *s)
 static inline char *tokens_place(struct tokens *s, const struct hkk_acts *a, size_t span,
                                  size_t columns, bool sums, bool split, char *memory)
 {
-    *s = (struct tokens){.a = a, .tiles = up_to(a->n, 16) / 16, .blocks = up_to(a->blocks, span)};
+    *s = (struct tokens){.a = a, .tiles = up_to(a->n, 32) / 16, .blocks = up_to(a->blocks, span)};
     size_t numbers = s->tiles * s->blocks * 16;
     s->d = (void *)memory;
     memory += numbers * sizeof *s->d;

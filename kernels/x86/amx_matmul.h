@@ -53,37 +53,49 @@ ALWAYS void load_results(__m512 v[16], const float *from, bool first)
         v[i] = first ? _mm512_setzero_ps() : _mm512_load_ps(from + 16 * i);
 }
 
-/* Token I of tile T and GROUP to the output. */
-ALWAYS void put_result(const struct results *o, size_t t, size_t group, size_t i, __m512 v)
+/* Two neighbouring tiles of tokens and a group of rows. */
+struct two {
+    const int8_t *tokens; /* of the first, from a chunk's column on */
+    float *here;          /* its results in the making */
+    size_t t, group, block;
+};
+
+/* From BLOCK of the activations and COLUMN on. */
+ALWAYS struct two two_tiles(const struct tile_product *p, size_t t, size_t group, size_t block,
+                            size_t column)
 {
-    size_t token = 16 * t + i;
-    if (token < o->n)
-        _mm512_mask_storeu_ps(o->y + token * o->stride + 16 * group, rows_of(o, group), v);
+    return (struct two){tile_tokens(&p->s, t, column), making(&p->out, t, group), t, group, block};
 }
 
-ALWAYS void store_results(const struct results *o, const __m512 v[16], float *to, bool last,
-                          size_t t, size_t group)
+/* The second tile's tokens. */
+ALWAYS const int8_t *second(const struct tile_product *p, const struct two *x)
+{
+    return x->tokens + 1024 * p->s.pieces;
+}
+
+/* Where tile H's numbers of the block lie, sixteen together. */
+ALWAYS size_t of_tile(const struct tile_product *p, const struct two *x, size_t h)
+{
+    return ((x->t + h) * p->s.blocks + x->block) * 16;
+}
+
+/* Token I of the two to the output. */
+ALWAYS void put_result(const struct results *o, const struct two *x, size_t i, __m512 v)
+{
+    size_t token = 16 * x->t + i;
+    if (token < o->n)
+        _mm512_mask_storeu_ps(o->y + token * o->stride + 16 * x->group, rows_of(o, x->group), v);
+}
+
+ALWAYS void store_results(const struct results *o, const __m512 v[16], const struct two *x,
+                          size_t h, bool last)
 {
 #pragma GCC unroll 16
     for (size_t i = 0; i < 16; i++)
         if (!last)
-            _mm512_store_ps(to + 16 * i, v[i]);
+            _mm512_store_ps(x->here + 256 * h + 16 * i, v[i]);
         else
-            put_result(o, t, group, i, v[i]);
-}
-
-/* Two tiles of tokens; the second may be the first again. */
-struct two {
-    const int8_t *tokens[2];
-    size_t t[2], group;
-};
-
-ALWAYS struct two two_tiles(const struct tile_product *p, size_t t, size_t group, size_t column)
-{
-    struct two x = {.t = {t, t + 1 < p->s.tiles ? t + 1 : t}, .group = group};
-    for (int i = 0; i < 2; i++)
-        x.tokens[i] = tile_tokens(&p->s, x.t[i], column);
-    return x;
+            put_result(o, x, 16 * h + i, v[i]);
 }
 
 /* ---- blocks of 32 ----
@@ -91,12 +103,13 @@ ALWAYS struct two two_tiles(const struct tile_product *p, size_t t, size_t group
  * Tiles of weights stay where they are while tokens pass by. A tile of tokens has the columns of
  * two blocks, and each block's weights have zeros for the other one. */
 
-enum { PASSING = 4 }; /* tiles of tokens: their activations stay in the first cache */
+enum { PASSING = 8 }; /* tiles of tokens: their activations stay in the first cache */
 
 static const _Alignas(64) int8_t zeros[64];
 
 struct small_step {
     struct two x;
+    const struct rows *rows;
     size_t pair; /* of blocks, in the chunk */
     bool turn;   /* of other weights: they have to be loaded */
     bool first, last;
@@ -109,18 +122,15 @@ struct small_step {
         _tile_dpbssd(c, tokens, weights);                                                          \
     } while (0)
 
-/* The float steps of one block for one tile of tokens. */
+/* The float steps of one block for tile H of the tokens. */
 ALWAYS void small_block(__m512 v[16], const struct tile_product *p, const struct small_step *s,
-                        size_t h, size_t b, size_t block, int32_t (*sums)[16], size_t wide,
-                        bool minimums)
+                        size_t h, size_t b, int32_t (*sums)[16], size_t wide, bool minimums)
 {
-    const struct rows *rows = p->rows + s->x.group;
     /* Of nvfp4 both blocks of a pair are in one of the activations. */
-    const size_t at = block + (wide == 8 ? 2 * s->pair + b : s->pair);
-    const float *dx = p->s.d + (s->x.t[h] * p->s.blocks + at) * 16;
-    const float *sum = minimums ? p->s.sum + (s->x.t[h] * p->s.blocks + at) * 16 : dx;
-    const __m512 d = _mm512_load_ps(rows->d[2 * s->pair + b]);
-    const __m512 m = minimums ? _mm512_load_ps(rows->m[2 * s->pair + b]) : d;
+    const size_t at = of_tile(p, &s->x, h) + (wide == 8 ? 16 * b : 0);
+    const float *dx = p->s.d + at, *sum = minimums ? p->s.sum + at : dx;
+    const __m512 d = _mm512_load_ps(s->rows->d[2 * s->pair + b]);
+    const __m512 m = minimums ? _mm512_load_ps(s->rows->m[2 * s->pair + b]) : d;
 #pragma GCC unroll 16
     for (size_t i = 0; i < 16; i++) {
         const __m512 scale = _mm512_set1_ps(dx[i]);
@@ -135,89 +145,70 @@ ALWAYS void small_block(__m512 v[16], const struct tile_product *p, const struct
  * BEFORE, if there is one: tile instructions do not wait for each other then. SUMS are the older
  * ones' until they are overwritten. */
 ALWAYS void small_step(const struct tile_product *p, const struct small_step *s,
-                       const struct small_step *before, int32_t (*sums)[16][16], size_t block,
-                       size_t wide, bool minimums)
+                       const struct small_step *before, int32_t (*sums)[16][16], size_t wide,
+                       bool minimums)
 {
     __m512 v[16];
-    float *here;
     if (s->turn) {
-        int8_t(*w)[64] = p->rows[s->x.group].pairs[s->pair];
+        const int8_t *w = s->rows->pairs[s->pair][0];
         _tile_loadd(6, w, 64);
-        _tile_loadd(7, w[wide], 64);
+        _tile_loadd(7, w + 64 * wide, 64);
     }
-    _tile_loadd(4, s->x.tokens[0], 64);
-    _tile_loadd(5, s->x.tokens[1], 64);
+    _tile_loadd(4, s->x.tokens, 64);
+    _tile_loadd(5, second(p, &s->x), 64);
     SUM(0, 4, 6);
     if (before != NULL) {
         _tile_stored(3, sums[3], 64);
-        here = making(&p->out, before->x.t[0], before->x.group);
-        load_results(v, here, before->first);
-        small_block(v, p, before, 0, 0, block, sums[0], wide, minimums);
+        load_results(v, before->x.here, before->first);
+        small_block(v, p, before, 0, 0, sums[0], wide, minimums);
     }
     SUM(1, 4, 7);
     _tile_stored(0, sums[0], 64);
     if (before != NULL) {
-        small_block(v, p, before, 0, 1, block, sums[1], wide, minimums);
-        store_results(&p->out, v, here, before->last, before->x.t[0], before->x.group);
+        small_block(v, p, before, 0, 1, sums[1], wide, minimums);
+        store_results(&p->out, v, &before->x, 0, before->last);
     }
     SUM(2, 5, 6);
     _tile_stored(1, sums[1], 64);
     if (before != NULL) {
-        here = making(&p->out, before->x.t[1], before->x.group);
-        load_results(v, here, before->first);
-        small_block(v, p, before, 1, 0, block, sums[2], wide, minimums);
+        load_results(v, before->x.here + 256, before->first);
+        small_block(v, p, before, 1, 0, sums[2], wide, minimums);
     }
     SUM(3, 5, 7);
     _tile_stored(2, sums[2], 64);
     if (before != NULL) {
-        small_block(v, p, before, 1, 1, block, sums[3], wide, minimums);
-        if (before->x.t[0] != before->x.t[1])
-            store_results(&p->out, v, here, before->last, before->x.t[1], before->x.group);
+        small_block(v, p, before, 1, 1, sums[3], wide, minimums);
+        store_results(&p->out, v, &before->x, 1, before->last);
     }
 }
 
 /* The float steps of the last step. */
 ALWAYS void small_rest(const struct tile_product *p, const struct small_step *s,
-                       int32_t (*sums)[16][16], size_t block, size_t wide, bool minimums)
+                       int32_t (*sums)[16][16], size_t wide, bool minimums)
 {
     _tile_stored(3, sums[3], 64);
     for (size_t h = 0; h < 2; h++) {
         __m512 v[16];
-        float *here = making(&p->out, s->x.t[h], s->x.group);
-        load_results(v, here, s->first);
+        load_results(v, s->x.here + 256 * h, s->first);
         for (size_t b = 0; b < 2; b++)
-            small_block(v, p, s, h, b, block, sums[2 * h + b], wide, minimums);
-        if (h == 0 || s->x.t[0] != s->x.t[1])
-            store_results(&p->out, v, here, s->last, s->x.t[h], s->x.group);
+            small_block(v, p, s, h, b, sums[2 * h + b], wide, minimums);
+        store_results(&p->out, v, &s->x, h, s->last);
     }
 }
 
-/* Fill in S, of whose tiles of tokens T is the first. */
-ALWAYS void small_fill(const struct tile_product *p, struct small_step *s, size_t t, size_t group,
-                       size_t column)
+/* A step with weights that are not there yet, of the tokens from tile T on. */
+ALWAYS struct small_step small_turn(const struct tile_product *p, size_t t, size_t group,
+                                    size_t pair, size_t block, size_t column, size_t wide)
 {
-    s->x = two_tiles(p, t, group, column);
-    s->first = p->out.first && s->pair == 0;
-    s->last = p->out.last && s->pair == 3;
-}
-
-/* The step after S: other tokens, other columns, other rows, and then the next tokens of all. */
-ALWAYS bool small_next(const struct tile_product *p, struct small_step *s, size_t column,
-                       size_t wide)
-{
-    size_t t = s->x.t[0] + 2, group = s->x.group, from = s->x.t[0] / PASSING * PASSING;
-    s->turn = t >= p->s.tiles || t % PASSING == 0;
-    if (s->turn && ++s->pair == 4) {
-        s->pair = 0;
-        if (++group == p->groups) {
-            group = 0;
-            from += PASSING;
-        }
-    }
-    if (from >= p->s.tiles)
-        return false;
-    small_fill(p, s, s->turn ? from : t, group, column + 8 * wide * s->pair);
-    return true;
+    size_t each = wide == 8 ? 2 : 1;
+    return (struct small_step){
+        .x = two_tiles(p, t, group, block + each * pair, column + 8 * wide * pair),
+        .rows = p->rows + group,
+        .pair = pair,
+        .turn = true,
+        .first = p->out.first && pair == 0,
+        .last = p->out.last && pair == 3,
+    };
 }
 
 /* A chunk from BLOCK of the activations and COLUMN on: four pairs of blocks of 4 * WIDE columns. */
@@ -225,15 +216,22 @@ ALWAYS void small_chunk(const struct tile_product *p, size_t block, size_t colum
                         bool minimums)
 {
     _Alignas(64) int32_t sums[4][16][16]; /* [tile of tokens, block] */
-    struct small_step s = {.turn = true}, before;
-    small_fill(p, &s, 0, 0, column);
-    small_step(p, &s, NULL, sums, block, wide, minimums);
-    before = s;
-    while (small_next(p, &s, column, wide)) {
-        small_step(p, &s, &before, sums, block, wide, minimums);
-        before = s;
-    }
-    small_rest(p, &before, sums, block, wide, minimums);
+    struct small_step s = small_turn(p, 0, 0, 0, block, column, wide), before = s;
+    small_step(p, &s, NULL, sums, wide, minimums);
+    for (size_t from = 0; from < p->s.tiles; from += PASSING)
+        for (size_t group = 0; group < p->groups; group++)
+            for (size_t pair = 0; pair < 4; pair++) {
+                size_t end = from + PASSING < p->s.tiles ? from + PASSING : p->s.tiles;
+                s = small_turn(p, from, group, pair, block, column, wide);
+                for (; s.x.t < end; s.x.t += 2, s.turn = false) {
+                    if (s.x.t + group + pair > 0)
+                        small_step(p, &s, &before, sums, wide, minimums);
+                    before = s;
+                    s.x.tokens += 2 * 1024 * p->s.pieces;
+                    s.x.here += 512;
+                }
+            }
+    small_rest(p, &before, sums, wide, minimums);
 }
 
 static __attribute__((noinline)) void FN(small_chunk)(const struct tile_product *p, size_t block,
@@ -265,8 +263,8 @@ struct super_sums {
 #define SUPER_LOADS(x, rows, k, with_high)                                                         \
     do {                                                                                           \
         _tile_loadd(6, (rows)->low[16 * (k)], 64);                                                 \
-        _tile_loadd(4, (x)->tokens[0] + 1024 * (k), 64);                                           \
-        _tile_loadd(5, (x)->tokens[1] + 1024 * (k), 64);                                           \
+        _tile_loadd(4, (x)->tokens + 1024 * (k), 64);                                              \
+        _tile_loadd(5, second(p, x) + 1024 * (k), 64);                                             \
         if (with_high)                                                                             \
             _tile_loadd(7, (rows)->high[16 * (k)], 64);                                            \
     } while (0)
@@ -281,43 +279,40 @@ struct super_sums {
         }                                                                                          \
     } while (0)
 
-/* The float steps of four tokens of tile H. */
-ALWAYS void super_floats(const struct tile_product *p, const struct two *x, size_t block,
-                         const struct super_sums *sums, size_t h, size_t from, struct plan f)
+/* The float steps of four tokens from I on. */
+ALWAYS void super_floats(const struct tile_product *p, const struct two *x,
+                         const struct super_sums *sums, size_t i, struct plan f)
 {
     const struct rows *rows = p->rows + x->group;
     const __m512 d = _mm512_load_ps(rows->d[0]), m = _mm512_load_ps(rows->m[0]);
-    const float *x_scale = p->s.d + (x->t[h] * p->s.blocks + block) * 16;
-    float *here = making(&p->out, x->t[h], x->group);
-    if (h == 1 && x->t[1] == x->t[0])
-        return;
+    const float *tokens = p->s.d + of_tile(p, x, i / 16);
 #pragma GCC unroll 4
-    for (size_t i = from; i < from + 4; i++) {
-        const __m512 dx = _mm512_set1_ps(x_scale[i]);
-        __m512i sum = _mm512_load_si512(sums->low[16 * h + i]);
+    for (size_t end = i + 4; i < end; i++) {
+        const __m512 dx = _mm512_set1_ps(tokens[i % 16]);
+        __m512i sum = _mm512_load_si512(sums->low[i]);
         if (f.high) {
-            __m512i high = _mm512_load_si512(sums->high[16 * h + i]);
+            __m512i high = _mm512_load_si512(sums->high[i]);
             sum = _mm512_add_epi32(_mm512_slli_epi32(high, 7), sum);
         }
-        __m512 v = p->out.first ? _mm512_setzero_ps() : _mm512_load_ps(here + 16 * i);
+        __m512 v = p->out.first ? _mm512_setzero_ps() : _mm512_load_ps(x->here + 16 * i);
         v = _mm512_fmadd_ps(_mm512_mul_ps(d, dx), _mm512_cvtepi32_ps(sum), v);
         if (f.minimums)
-            v = _mm512_fmadd_ps(_mm512_mul_ps(m, dx), _mm512_load_ps(sums->min[16 * h + i]), v);
+            v = _mm512_fmadd_ps(_mm512_mul_ps(m, dx), _mm512_load_ps(sums->min[i]), v);
         if (p->out.last)
-            put_result(&p->out, x->t[h], x->group, i, v);
+            put_result(&p->out, x, i, v);
         else
-            _mm512_store_ps(here + 16 * i, v);
+            _mm512_store_ps(x->here + 16 * i, v);
     }
 }
 
 /* Store the sums of X, which are in tiles 0 to 3, and clear these. */
-ALWAYS void super_store(const struct tile_product *p, const struct two *x, size_t block,
-                        struct super_sums *sums, struct plan f)
+ALWAYS void super_store(const struct tile_product *p, const struct two *x, struct super_sums *sums,
+                        struct plan f)
 {
     if (f.minimums) {
         _tile_loadd(6, p->rows[x->group].min, 64);
-        _tile_loadd(4, p->s.split + (x->t[0] * p->s.blocks + block) * 256, 64);
-        _tile_loadd(5, p->s.split + (x->t[1] * p->s.blocks + block) * 256, 64);
+        _tile_loadd(4, p->s.split + 16 * of_tile(p, x, 0), 64);
+        _tile_loadd(5, p->s.split + 16 * of_tile(p, x, 1), 64);
     }
     _tile_stored(0, sums->low, 64);
     _tile_zero(0);
@@ -341,9 +336,9 @@ ALWAYS void super_store(const struct tile_product *p, const struct two *x, size_
     }
 }
 
-/* Sums of X; meanwhile the float steps of BEFORE, whose sums lie in SUMS. */
-ALWAYS void super_step(const struct tile_product *p, const struct two *x, size_t block,
-                       const struct two *before, const struct super_sums *sums, struct plan f)
+/* Sums of X; meanwhile the float steps of BEFORE, if there is one, whose sums lie in SUMS. */
+ALWAYS void super_step(const struct tile_product *p, const struct two *x, const struct two *before,
+                       const struct super_sums *sums, struct plan f)
 {
     const struct rows *rows = p->rows + x->group;
     SUPER_LOADS(x, rows, 0, f.high);
@@ -354,36 +349,34 @@ ALWAYS void super_step(const struct tile_product *p, const struct two *x, size_t
         SUPER_SUMS(f.high);
         if (before == NULL)
             continue;
-        super_floats(p, before, block, sums, 0, 4 * (k - 1), f);
-        super_floats(p, before, block, sums, 1, 4 * (k - 1), f);
+        super_floats(p, before, sums, 4 * (k - 1), f);
+        super_floats(p, before, sums, 4 * (k + 3), f);
     }
     if (before != NULL) {
-        super_floats(p, before, block, sums, 0, 12, f);
-        super_floats(p, before, block, sums, 1, 12, f);
+        super_floats(p, before, sums, 12, f);
+        super_floats(p, before, sums, 28, f);
     }
 }
 
 ALWAYS void super_chunk(const struct tile_product *p, size_t block, size_t column, struct plan f)
 {
     _Alignas(64) struct super_sums sums;
-    struct two x = two_tiles(p, 0, 0, column), before;
+    struct two x = two_tiles(p, 0, 0, block, column), before;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    super_step(p, &x, block, NULL, NULL, f);
+    super_step(p, &x, NULL, NULL, f);
     for (size_t t = 0; t < p->s.tiles; t += 2)
-        for (size_t group = 0; group < p->groups; group++) {
-            if (t == 0 && group == 0)
-                continue;
+        for (size_t group = t == 0; group < p->groups; group++) {
             before = x;
-            x = two_tiles(p, t, group, column);
-            super_store(p, &before, block, &sums, f);
-            super_step(p, &x, block, &before, &sums, f);
+            x = two_tiles(p, t, group, block, column);
+            super_store(p, &before, &sums, f);
+            super_step(p, &x, &before, &sums, f);
         }
-    super_store(p, &x, block, &sums, f);
+    super_store(p, &x, &sums, f);
     for (size_t i = 0; i < 32; i += 4)
-        super_floats(p, &x, block, &sums, i / 16, i % 16, f);
+        super_floats(p, &x, &sums, i, f);
 }
 
 #define SUPER_CHUNK(name, ...)                                                                     \
@@ -427,7 +420,7 @@ static const struct shape
 static inline size_t tile_bytes(size_t n)
 {
     return GROUPS * sizeof(struct rows) + sizeof(struct packed) +
-           GROUPS * up_to(n, 16) * 16 * sizeof(float);
+           GROUPS * up_to(n, 32) * 16 * sizeof(float);
 }
 
 /* GROUPS groups of rows from ROW on, of which COUNT rows exist. */
@@ -462,7 +455,7 @@ static __attribute__((noinline)) void FN(tiles)(const struct hkk_matrix *w, size
     p.rows = (void *)scratch;
     p.packed = (void *)(p.rows + GROUPS);
     p.out.making = (void *)(p.packed + 1);
-    p.out.tiles = up_to(a->n, 16) / 16;
+    p.out.tiles = up_to(a->n, 32) / 16;
     p.out.n = a->n;
     p.out.stride = stride;
     tokens_place(&p.s, a, shape->span, shape->columns, shape->sums, shape->split,
