@@ -5,6 +5,7 @@
 #include "kernels/x86/dot_vnni.h"
 #include "kernels/x86/vec_avx512.h"
 
+#include "kernels/x86/few_512_types.h"
 #include "kernels/x86/ints_512.h"
 
 #include "kernels/x86/level.h"

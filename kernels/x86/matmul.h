@@ -8,6 +8,11 @@
 /* Fewer tokens than this are multiplied one by one. */
 enum { MANY = 4 };
 
+/* A level may have products of its own for few tokens, which say whether they can do it. */
+#ifndef FEW_ROWS
+#define FEW_ROWS(type, ...) false
+#endif
+
 struct product {
     const struct hkk_matrix *w;
     const struct hkk_acts *a;
@@ -87,6 +92,8 @@ ALWAYS void tile_clear(struct tile *tile, size_t count)
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type), elems = (number) == HKK_NVFP4 ? 64 : 32;     \
         const struct product p = {w, a, y, stride, w->cols / elems * size};                        \
+        if (a->n < MANY && FEW_ROWS(type, w, row0, rows, a, y, stride))                            \
+            return;                                                                                \
         const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
             size_t count = smaller(each, row0 + rows - r);                                         \
@@ -147,6 +154,8 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type);                                              \
         const struct product p = {w, a, y, stride, w->cols / 256 * size};                          \
+        if (a->n < MANY && FEW_ROWS(type, w, row0, rows, a, y, stride))                            \
+            return;                                                                                \
         const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
             size_t count = smaller(each, row0 + rows - r);                                         \
