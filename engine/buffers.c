@@ -46,6 +46,16 @@ static void cut_heads(struct arena *a, struct hke_context *c)
     a->too_big |= heads.too_big;
 }
 
+/* Rounded activations of N tokens, where any are rounded. */
+static void cut_acts(struct arena *a, const struct hke_context *c, size_t n, void *acts[HKK_KINDS])
+{
+    size_t cols = widest(&c->model->params);
+    for (unsigned kind = HKK_KIND_F32 + 1; kind < HKK_KINDS; kind++)
+        acts[kind] = c->activations == HKE_ACTIVATIONS_F32
+                         ? NULL
+                         : cut(a, 1, hkk_acts_bytes((enum hkk_kind)kind, n, cols));
+}
+
 static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_worker *w)
 {
     const struct hke_params *p = &c->model->params;
@@ -61,7 +71,10 @@ static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_
         .query = cut(a, queries, sizeof(struct hkk_query)),
         .running = cut(a, queries, sizeof(struct hkk_attention)),
         .part = cut(a, queries, p->value_dim * sizeof(float)),
+        .x = cut(a, p->width, sizeof(float)),
+        .h = cut(a, p->width, sizeof(float)),
     };
+    cut_acts(a, c, 1, w->acts);
 }
 
 static void cut_all(struct arena *a, struct hke_context *c)
@@ -70,10 +83,7 @@ static void cut_all(struct arena *a, struct hke_context *c)
     c->x = cut(a, c->batch, p->width * sizeof *c->x);
     c->h = cut(a, c->batch, p->width * sizeof *c->h);
     cut_heads(a, c);
-    for (unsigned kind = HKK_KIND_F32 + 1; kind < HKK_KINDS; kind++)
-        c->acts[kind] = c->activations == HKE_ACTIVATIONS_F32
-                            ? NULL
-                            : cut(a, 1, hkk_acts_bytes((enum hkk_kind)kind, c->batch, widest(p)));
+    cut_acts(a, c, c->batch, c->acts);
     c->logits = cut(a, c->logit_rows, p->vocab * sizeof *c->logits);
     for (unsigned i = 0; i < hke_pool_workers(c->pool); i++)
         cut_worker(a, c, &c->worker[i]);

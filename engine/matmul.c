@@ -17,15 +17,16 @@ static bool in_place(const struct hke_context *c, const struct hke_matrix *w)
 
 /* ---- activations ---- */
 
-void hke_input_of(const struct hke_pass *p, const float *x, size_t n,
+void hke_input_of(const struct hke_pass *p, const struct hke_worker *own, const float *x, size_t n,
                   const struct hke_matrix *const *w, size_t count, struct hke_input *in)
 {
+    void *const *memory = hke_pass_alone(p) ? own->acts : p->c->acts;
     in->kinds = 1u << HKK_KIND_F32;
     for (size_t i = 0; i < count; i++)
         in->kinds |= 1u << kind_of(p->c, w[i]);
     for (unsigned kind = HKK_KIND_F32; kind < HKK_KINDS; kind++)
         if (in->kinds & 1u << kind)
-            hkk_acts_place(&in->as[kind], (enum hkk_kind)kind, x, n, w[0]->cols, p->c->acts[kind]);
+            hkk_acts_place(&in->as[kind], (enum hkk_kind)kind, x, n, w[0]->cols, memory[kind]);
 }
 
 void hke_input_round(const struct hke_pass *p, const struct hke_input *in, size_t t)
@@ -39,6 +40,10 @@ void hke_input_round_all(const struct hke_pass *p, const struct hke_input *in)
 {
     if (in->kinds == 1u << HKK_KIND_F32)
         return;
+    if (hke_pass_alone(p)) {
+        hke_input_round(p, in, 0);
+        return;
+    }
     size_t n = in->as[HKK_KIND_F32].n, begin, end;
     while (hke_pool_take(p->c->pool, n, hke_grain(p->c, n, n), &begin, &end))
         for (size_t t = begin; t < end; t++)
@@ -81,11 +86,6 @@ static void rows(const struct hke_pass *p, struct hke_worker *own, const struct 
     }
 }
 
-static size_t groups(const struct hke_matrix *w)
-{
-    return (w->rows + HKE_ROW_GROUP - 1) / HKE_ROW_GROUP;
-}
-
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -98,33 +98,54 @@ size_t hke_grain(const struct hke_context *c, size_t total, size_t most)
     return grain < 1 ? 1 : smaller(grain, most);
 }
 
-void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
-                  const struct hke_product *products, size_t count)
+static size_t larger(size_t a, size_t b)
 {
-    enum { MOST = 16 }; /* groups at once: few enough to end together */
-    size_t total = 0, begin, end;
-    for (size_t i = 0; i < count; i++)
-        total += groups(products[i].w);
-    size_t grain = hke_grain(p->c, total, MOST);
-    while (hke_pool_take(p->c->pool, total, grain, &begin, &end)) {
-        size_t before = 0; /* groups of the matrices before */
-        for (size_t i = 0; i < count && before < end; i++) {
-            const struct hke_matrix *w = products[i].w;
-            size_t from = begin > before ? (begin - before) * HKE_ROW_GROUP : 0;
-            size_t to = smaller((end - before) * HKE_ROW_GROUP, w->rows);
-            if (from < to)
-                rows(p, own, in, w, from, to, products[i].y + from, w->rows);
-            before += groups(w);
-        }
+    return a > b ? a : b;
+}
+
+static size_t units(const struct hke_product *to)
+{
+    return (to->w->rows + to->unit - 1) / to->unit;
+}
+
+bool hke_multiply_some(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                       const struct hke_product *to, size_t count, size_t *begin, size_t *end)
+{
+    enum { MOST = 256 }; /* rows at once: few enough to end together */
+    size_t total = 0, most = 1;
+    for (size_t i = 0; i < count; i++) {
+        total += units(&to[i]);
+        most = larger(most, MOST / to[i].unit);
     }
-    hke_pool_barrier(p->c->pool);
+    if (!hke_pool_take(p->c->pool, total, hke_grain(p->c, total, most), begin, end))
+        return false;
+    size_t before = 0; /* units of the matrices before */
+    for (size_t i = 0; i < count && before < *end; i++) {
+        const struct hke_matrix *w = to[i].w;
+        size_t from = *begin > before ? (*begin - before) * to[i].unit : 0;
+        size_t stop = smaller((*end - before) * to[i].unit, w->rows);
+        if (from < stop)
+            rows(p, own, in, w, from, stop, to[i].y + from, w->rows);
+        before += units(&to[i]);
+    }
+    return true;
+}
+
+void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                  const struct hke_matrix *w, float *y)
+{
+    const struct hke_product to = {w, y, HKE_ROW_GROUP};
+    size_t begin, end;
+    while (hke_multiply_some(p, own, in, &to, 1, &begin, &end))
+        ;
 }
 
 void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
                         const struct hke_input *in, const struct hke_matrix *gate,
                         const struct hke_matrix *up, float *y)
 {
-    size_t n = in->as[HKK_KIND_F32].n, total = groups(gate), begin, end;
+    size_t n = in->as[HKK_KIND_F32].n, begin, end;
+    size_t total = (gate->rows + HKE_ROW_GROUP - 1) / HKE_ROW_GROUP;
     size_t grain = hke_grain(p->c, total, HKE_FFN_ROWS / HKE_ROW_GROUP);
     while (hke_pool_take(p->c->pool, total, grain, &begin, &end)) {
         size_t from = begin * HKE_ROW_GROUP, to = smaller(end * HKE_ROW_GROUP, gate->rows);
@@ -134,5 +155,4 @@ void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
             p->c->kernels->silu_mul(y + t * gate->rows + from, own->up + t * HKE_FFN_ROWS,
                                     to - from);
     }
-    hke_pool_barrier(p->c->pool);
 }

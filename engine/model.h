@@ -132,6 +132,10 @@ struct hke_worker { /* what a thread has for itself */
     struct hkk_query *query;       /* queries attended together */
     struct hkk_attention *running; /* likewise: what they have from the segments so far */
     float *part;                   /* likewise x value_dim: what the next segment gives */
+
+    /* Where a pass has one token, as the context's members of these names. */
+    float *x, *h;
+    void *acts[HKK_KINDS];
 };
 
 struct hke_context {
@@ -173,10 +177,17 @@ struct hke_pass {
     size_t first, rows; /* logits are wanted of the tokens FIRST .. FIRST+ROWS-1, for now */
 };
 
-/* A matrix, and where its product goes: y[t * stride + row]. */
+/* Whether the steps between products are done by every worker for itself. */
+static inline bool hke_pass_alone(const struct hke_pass *p)
+{
+    return p->n == 1;
+}
+
+/* A matrix, where its product goes, y[t * rows + row], and how many rows stay together. */
 struct hke_product {
     const struct hke_matrix *w;
     float *y;
+    size_t unit;
 };
 
 /* What a product is made with: the numbers as they are, and rounded in each way that is needed. */
@@ -185,17 +196,22 @@ struct hke_input {
     unsigned kinds; /* bits of enum hkk_kind */
 };
 
-/* matmul.c: X is [n][cols]; W (COUNT matrices) tells what kinds are needed. */
-void hke_input_of(const struct hke_pass *p, const float *x, size_t n,
+/* matmul.c: X is [n][cols]; W (COUNT matrices) tells what kinds are needed. Rounded in memory that
+ * all share, or OWN where each is alone. */
+void hke_input_of(const struct hke_pass *p, const struct hke_worker *own, const float *x, size_t n,
                   const struct hke_matrix *const *w, size_t count, struct hke_input *in);
 /* Round token T of IN, whose numbers are complete. */
 void hke_input_round(const struct hke_pass *p, const struct hke_input *in, size_t t);
-/* The same for all tokens, shared among the workers, then a barrier; neither where nothing is to be
- * rounded. */
+/* The same for all tokens, shared among the workers, then a barrier; no barrier where nothing is to
+ * be rounded or each worker is alone. */
 void hke_input_round_all(const struct hke_pass *p, const struct hke_input *in);
-/* All rows of COUNT products, shared among the workers; then a barrier. */
+/* This worker's next share of COUNT products: units [*BEGIN, *END), counted through all matrices.
+ * False where nothing is left; a barrier has to follow then. */
+bool hke_multiply_some(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                       const struct hke_product *to, size_t count, size_t *begin, size_t *end);
+/* All of this worker's share of one product, y[t * rows + row]. */
 void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
-                  const struct hke_product *products, size_t count);
+                  const struct hke_matrix *w, float *y);
 /* y = silu(gate x) * (up x), likewise. */
 void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
                         const struct hke_input *in, const struct hke_matrix *gate,
@@ -209,10 +225,10 @@ void hke_attend(const struct hke_pass *p, struct hke_worker *own, size_t layer, 
 size_t hke_grain(const struct hke_context *c, size_t total, size_t most);
 
 /* forward.c: compute N positions (at most the batch) after those used, and logits of the ROWS (at
- * most logit_rows) from FIRST on into c->logits; the stream stays in x from FIRST on. Room was
- * reserved. Nothing is allocated. */
+ * most logit_rows) from FIRST on into c->logits; of several positions the stream stays in x from
+ * FIRST on. Room was reserved. Nothing is allocated, and only waiting calls the system. */
 void hke_forward(struct hke_pass *p);
-/* Logits of other rows of the last pass. */
+/* Logits of other rows of the last pass, which was one of several positions. */
 void hke_forward_logits(struct hke_pass *p);
 
 #endif

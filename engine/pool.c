@@ -23,6 +23,8 @@ enum {
     SPIN_NS = 200 * 1000, /* longer than waking a thread takes, shorter than anyone notices */
     YIELDS = 2,           /* then let others run, before sleeping */
     CROWDED_YIELDS = 16,  /* the one waited for may need this processor */
+    FEWEST_ALONE = 8,     /* runs that are better done alone, before the others are tried again */
+    MOST_ALONE = 1024,
 };
 
 struct worker {
@@ -38,6 +40,13 @@ struct hke_pool {
     unsigned workers;
     unsigned started; /* threads, which is workers - 1 except where starting them failed */
     bool crowded;     /* more workers than can run at the same time */
+    bool alone;       /* the caller runs FN by itself, the others wait for the next run */
+
+    /* The caller's: how long it waited for others in this run; for how many runs it will do better
+     * without them, and for how many the next time. */
+    int64_t waited;
+    unsigned runs_alone, next_alone;
+    pthread_t owner;
 
     alignas(LINE) atomic_uint arrived; /* at the barrier that is open */
     alignas(LINE) atomic_uint epoch;   /* barriers passed; the word that is waited for */
@@ -76,22 +85,21 @@ static bool passed(struct hke_pool *p, unsigned epoch)
     return atomic_load_explicit(&p->epoch, memory_order_acquire) != epoch;
 }
 
-/* Whether the epoch passed while spinning. Where workers share processors it is soon given up. */
-static bool spin(struct hke_pool *p, unsigned epoch)
+/* Whether the epoch passed while spinning. Where workers share processors it is soon given up.
+ * SINCE is when it began, or 0 where it was over before a look at the clock. */
+static bool spin(struct hke_pool *p, unsigned epoch, int64_t *since)
 {
-    int64_t end = 0;
+    *since = 0;
     for (;;) {
         for (int i = 0; i < ROUND; i++) {
             if (passed(p, epoch))
                 return true;
             relax();
         }
-        if (p->crowded)
-            return false;
         int64_t now = nanoseconds();
-        if (end == 0)
-            end = now + SPIN_NS;
-        else if (now >= end)
+        if (*since == 0)
+            *since = now;
+        if (p->crowded || now - *since >= SPIN_NS)
             return false;
     }
 }
@@ -106,16 +114,18 @@ static void sleep_until_passed(struct hke_pool *p, unsigned epoch)
     atomic_fetch_sub_explicit(&p->sleepers, 1, memory_order_relaxed);
 }
 
-static void await(struct hke_pool *p, unsigned epoch)
+/* Gives how long it took, which is 0 for very short. */
+static int64_t await(struct hke_pool *p, unsigned epoch)
 {
-    if (spin(p, epoch))
-        return;
-    for (int i = p->crowded ? CROWDED_YIELDS : YIELDS; i > 0; i--) {
+    int64_t since;
+    bool done = spin(p, epoch, &since);
+    for (int i = p->crowded ? CROWDED_YIELDS : YIELDS; !done && i > 0; i--) {
         sched_yield();
-        if (passed(p, epoch))
-            return;
+        done = passed(p, epoch);
     }
-    sleep_until_passed(p, epoch);
+    if (!done)
+        sleep_until_passed(p, epoch);
+    return since != 0 ? nanoseconds() - since : 0;
 }
 
 /* ---- the barrier ---- */
@@ -135,18 +145,26 @@ static bool arrive(struct hke_pool *p, unsigned n)
     return atomic_fetch_add_explicit(&p->arrived, n, memory_order_acq_rel) + n == p->workers;
 }
 
+/* Gives how long the others were waited for. */
+static int64_t meet(struct hke_pool *p)
+{
+    /* It cannot pass before this thread has arrived, so this is the current one. */
+    unsigned epoch = atomic_load_explicit(&p->epoch, memory_order_relaxed);
+    if (!arrive(p, 1))
+        return await(p, epoch);
+    release(p);
+    return 0;
+}
+
 void hke_pool_barrier(struct hke_pool *p)
 {
-    if (p->workers == 1) {
+    if (p->alone) {
         atomic_store_explicit(&p->taken, 0, memory_order_relaxed);
         return;
     }
-    /* It cannot pass before this thread has arrived, so this is the current one. */
-    unsigned epoch = atomic_load_explicit(&p->epoch, memory_order_relaxed);
-    if (arrive(p, 1))
-        release(p);
-    else
-        await(p, epoch);
+    int64_t waited = meet(p);
+    if (waited > 0 && pthread_equal(pthread_self(), p->owner))
+        p->waited += waited;
 }
 
 bool hke_pool_take(struct hke_pool *p, size_t total, size_t grain, size_t *begin, size_t *end)
@@ -155,7 +173,7 @@ bool hke_pool_take(struct hke_pool *p, size_t total, size_t grain, size_t *begin
     size_t at = atomic_load_explicit(&p->taken, memory_order_relaxed);
     if (at >= total)
         return false;
-    if (p->workers == 1)
+    if (p->alone)
         atomic_store_explicit(&p->taken, at + grain, memory_order_relaxed);
     else
         at = atomic_fetch_add_explicit(&p->taken, grain, memory_order_relaxed);
@@ -166,13 +184,52 @@ bool hke_pool_take(struct hke_pool *p, size_t total, size_t grain, size_t *begin
     return true;
 }
 
+/* Those that wait, or are still on their way there from the run before, do not look at ALONE. */
+void hke_pool_run_alone(struct hke_pool *p, hke_pool_fn *fn, void *arg)
+{
+    p->alone = true;
+    fn(arg, 0, 1);
+    hke_pool_barrier(p);
+    p->alone = false;
+}
+
+/* Alone the caller takes as long as all workers' shares, so with W workers it is sooner where it
+ * waits for more than 1 - 1 / W of the time: where they share processors with each other or with
+ * other programs. If that lasts, it is tried again ever more rarely. */
+static void judge(struct hke_pool *p, int64_t took)
+{
+    bool hindered = (double)(took - p->waited) * p->workers < (double)took;
+    if (!hindered) {
+        p->next_alone = FEWEST_ALONE;
+        return;
+    }
+    p->runs_alone = p->next_alone;
+    if (p->next_alone < MOST_ALONE)
+        p->next_alone *= 2;
+}
+
+bool hke_pool_hindered(struct hke_pool *p)
+{
+    if (p->runs_alone == 0)
+        return false;
+    p->runs_alone--;
+    return true;
+}
+
 void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg)
 {
+    if (p->workers == 1) {
+        hke_pool_run_alone(p, fn, arg);
+        return;
+    }
     p->fn = fn;
     p->arg = arg;
-    hke_pool_barrier(p);
+    p->waited = 0;
+    int64_t start = nanoseconds();
+    meet(p);
     fn(arg, 0, p->workers);
-    hke_pool_barrier(p);
+    p->waited += meet(p);
+    judge(p, nanoseconds() - start);
 }
 
 /* ---- threads ---- */
@@ -182,11 +239,11 @@ static void *work(void *arg)
     const struct worker *w = arg;
     struct hke_pool *p = w->pool;
     for (;;) {
-        hke_pool_barrier(p);
+        meet(p);
         if (p->fn == NULL)
             return NULL;
         p->fn(p->arg, w->number, p->workers);
-        hke_pool_barrier(p);
+        meet(p);
     }
 }
 
@@ -227,7 +284,10 @@ enum hk_status hke_pool_new(unsigned threads, struct hke_pool **out, struct hk_e
     struct hke_pool *p = aligned_alloc(LINE, (size + LINE - 1) / LINE * LINE);
     if (p == NULL)
         return hk_fail_nomem(err);
-    *p = (struct hke_pool){.workers = threads, .crowded = threads > hke_cores_usable()};
+    *p = (struct hke_pool){.workers = threads,
+                           .crowded = threads > hke_cores_usable(),
+                           .next_alone = FEWEST_ALONE,
+                           .owner = pthread_self()};
     int failed = start(p);
     if (failed != 0) {
         unsigned number = p->started + 1;

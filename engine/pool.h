@@ -30,6 +30,15 @@ typedef void hke_pool_fn(void *arg, unsigned worker, unsigned workers);
  * they wrote is then visible here. FN must not call it. */
 void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg);
 
+/* The same in the caller alone, as a pool of one worker, for what is too little to be worth waking
+ * the others. */
+void hke_pool_run_alone(struct hke_pool *p, hke_pool_fn *fn, void *arg);
+
+/* Whether the caller had better run alone for once: in a recent run it waited for the others so
+ * long, because processors are short, that it would have been sooner without them. Asked before
+ * each run; now and then it is false, to find out whether that is still so. */
+bool hke_pool_hindered(struct hke_pool *p);
+
 /* ---- inside such a function ---- */
 
 /* Wait until all workers are here: what any wrote before, all see after. Every worker has to call

@@ -209,6 +209,56 @@ static void test_huge(void)
     hke_pool_free(&r.pool);
 }
 
+/* ---- alone ---- */
+
+static void test_alone(unsigned threads)
+{
+    struct calls c = {.workers = 0};
+    struct ranges r = {.pool = pool_of(threads), .total = 1000, .grain = 3};
+    for (int i = 0; i < 3; i++) {
+        hke_pool_run_alone(r.pool, count_call, &c);
+        hke_pool_run_alone(r.pool, take_twice, &r);
+        hke_pool_run(r.pool, take_twice, &r);
+    }
+    ok(c.seen[0] == 3 && c.workers == 1 && each_given(r.given[0], r.total, 6) &&
+           each_given(r.given[1], r.total, 6),
+       "%u workers: the caller runs alone, between runs of all", threads);
+    hke_pool_free(&r.pool);
+}
+
+/* ARG: the worker that is late. */
+static void be_late(void *arg, unsigned worker, unsigned workers)
+{
+    const unsigned *late = arg;
+    (void)workers;
+    if (worker == *late)
+        nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+}
+
+static unsigned runs_hindered(struct hke_pool *p)
+{
+    unsigned n = 0;
+    while (hke_pool_hindered(p))
+        n++;
+    return n;
+}
+
+static void test_hindered(void)
+{
+    struct hke_pool *p = pool_of(2);
+    unsigned caller = 0, other = 1, n[4];
+    n[0] = runs_hindered(p);
+    for (int i = 1; i < 3; i++) {
+        hke_pool_run(p, be_late, &other);
+        n[i] = runs_hindered(p);
+    }
+    hke_pool_run(p, be_late, &caller);
+    n[3] = runs_hindered(p);
+    ok(n[0] == 0 && n[1] > 0 && n[2] > n[1] && n[3] == 0,
+       "who waits for most of a run does some alone: %u %u %u %u", n[0], n[1], n[2], n[3]);
+    hke_pool_free(&p);
+}
+
 /* ---- threads ---- */
 
 static int64_t used_ns(void)
@@ -514,6 +564,9 @@ int main(void)
     test_sleep(5);
     test_slow_worker();
     test_huge();
+    test_alone(1);
+    test_alone(3);
+    test_hindered();
     test_idle();
     test_signals();
     test_bounds();
