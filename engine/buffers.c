@@ -97,7 +97,7 @@ enum hk_status hke_buffers_new(struct hke_context *c, struct hk_error *err)
         return hk_fail_nomem(err);
     cut_all(&a, c);
     if (!a.too_big)
-        c->arena = aligned_alloc(HKK_ALIGN, a.used);
+        c->arena = hke_alloc(a.used, c->huge_pages);
     if (c->arena == NULL)
         return hk_fail_nomem(err);
     a = (struct arena){.base = c->arena};

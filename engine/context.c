@@ -26,6 +26,8 @@ static enum hk_status settle(struct hke_context *c, const struct hke_context_opt
                        c->positions, c->batch, (int)HKE_MAX_POSITIONS, (int)HKE_MAX_BATCH);
     c->batch = smaller(c->batch, c->positions);
     c->every_logit = opt->every_logit;
+    c->huge_pages = opt->huge_pages;
+    c->cache.huge_pages = opt->huge_pages;
     c->logit_rows = 1;
     if (c->every_logit && p->vocab < LOGIT_FLOATS)
         c->logit_rows = smaller(LOGIT_FLOATS / p->vocab, c->batch);

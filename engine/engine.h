@@ -76,6 +76,7 @@ struct hke_context_options {
     const struct hkk_table *kernels; /* NULL: the best that run here. Only time depends on it */
     unsigned threads;                /* 0: as many as the machine is good for; likewise */
     enum hke_activations activations;
+    bool huge_pages; /* ask for large pages for buffers and cache: time and memory only */
 };
 
 enum { HKE_MAX_POSITIONS = 1 << 24, HKE_MAX_BATCH = 4096 };
@@ -160,5 +161,9 @@ struct hke_memory {   /* bytes resident; 0 where the system does not say */
     uint64_t mapped;  /* of files, the model's weights above all */
 };
 struct hke_memory hke_memory_now(void);
+
+/* Read all weights of F, as far as they are not in memory yet, and keep them there until it is
+ * closed. HK_E_IO: the system does not allow it; it names the limit. */
+HK_MUST enum hk_status hke_lock_weights(const struct hk_file *f, struct hk_error *err);
 
 #endif

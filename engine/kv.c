@@ -73,7 +73,7 @@ static enum hk_status add_segment(struct hke_cache *c, size_t i, struct hk_error
     const struct hke_params *p = &c->model->params;
     struct layout l;
     lay_out(p, &l);
-    char *base = aligned_alloc(HKK_ALIGN, l.all);
+    char *base = hke_alloc(l.all, c->huge_pages);
     if (base == NULL)
         return hk_fail_nomem(err);
     struct hke_segment *s = &c->segment[i];

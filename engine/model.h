@@ -104,6 +104,7 @@ struct hke_cache {
     const struct hke_model *model;
     struct hke_segment *segment;
     size_t segments, allocated;
+    bool huge_pages;
 };
 
 enum hk_status hke_cache_init(struct hke_cache *c, const struct hke_model *m, size_t positions,
@@ -146,7 +147,7 @@ struct hke_context {
     struct hke_cache cache;
     size_t positions, used, batch;
     size_t logit_rows; /* positions whose logits are computed together */
-    bool every_logit;
+    bool every_logit, huge_pages;
 
     void *arena;               /* all below */
     float *x;                  /* batch x width: the stream between layers */
@@ -160,6 +161,10 @@ struct hke_context {
     struct hke_worker *worker; /* one for each of the pool */
     const float *last;         /* logits of the last position evaluated */
 };
+
+/* memory.c: SIZE bytes (a multiple of HKK_ALIGN), aligned to HKK_ALIGN; free() them. HUGE_PAGES: on
+ * large pages, where they fill some. */
+void *hke_alloc(size_t size, bool huge_pages);
 
 /* Set up the buffers of C, whose options are settled. */
 enum hk_status hke_buffers_new(struct hke_context *c, struct hk_error *err);

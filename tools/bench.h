@@ -16,7 +16,7 @@ struct bench_options {
     const char *path;
     struct bench_sizes prefill, depth;
     size_t decode, reps, prefill_depth;
-    bool table, levels;
+    bool table, levels, mlock;
     struct hke_context_options context;
 };
 

@@ -85,6 +85,8 @@ static enum hk_status open_model(struct bench *b, size_t positions, struct hk_er
     enum hk_status st = tool_open(&b->file, b->o->path, err);
     if (st == HK_OK)
         st = hke_model_new(&b->model, b->file, err);
+    if (st == HK_OK && b->o->mlock)
+        st = hke_lock_weights(b->file, err);
     if (st == HK_OK && positions > hke_model_params(b->model)->context)
         st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                      "the longest prompt or decoding takes %zu positions, but the model was "

@@ -19,8 +19,10 @@ enum option {
     OPT_BATCH,
     OPT_DECODE,
     OPT_DEPTH,
+    OPT_HUGE_PAGES,
     OPT_JSON,
     OPT_LEVELS,
+    OPT_MLOCK,
     OPT_PREFILL,
     OPT_PREFILL_DEPTH,
     OPT_REPS,
@@ -34,8 +36,10 @@ static const struct tool_option options[] = {
     [OPT_DECODE] = {"decode", 0, "N", "time N tokens one by one (default 64; 0: do not)"},
     [OPT_DEPTH] = {"depth", 0, "N",
                    "decode after N tokens (default 0); may be given several times"},
+    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
     [OPT_JSON] = {"json", 0, NULL, "print JSON, as without --table"},
     [OPT_LEVELS] = {"levels", 0, NULL, "measure every level of kernels that runs here in turn"},
+    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
     [OPT_PREFILL] = {"prefill", 0, "N",
                      "time a prompt of N tokens (default 512; 0: do not); may be given several "
                      "times"},
@@ -66,6 +70,24 @@ static void add_size(struct bench_sizes *s, const char *name, const char *value)
     s->n[s->count++] = tool_uint(name, value, 0, HKE_MAX_POSITIONS);
 }
 
+/* Those without a value. */
+static void set_flag(struct bench_options *o, enum option option)
+{
+    switch (option) {
+    case OPT_HUGE_PAGES:
+        o->context.huge_pages = true;
+        break;
+    case OPT_LEVELS:
+        o->levels = true;
+        break;
+    case OPT_MLOCK:
+        o->mlock = true;
+        break;
+    default:
+        o->table = option == OPT_TABLE;
+    }
+}
+
 static void set(struct bench_options *o, enum option option, const char *value)
 {
     switch (option) {
@@ -81,12 +103,6 @@ static void set(struct bench_options *o, enum option option, const char *value)
     case OPT_DEPTH:
         add_size(&o->depth, "depth", value);
         break;
-    case OPT_JSON:
-        o->table = false;
-        break;
-    case OPT_LEVELS:
-        o->levels = true;
-        break;
     case OPT_PREFILL:
         add_size(&o->prefill, "prefill", value);
         break;
@@ -96,12 +112,11 @@ static void set(struct bench_options *o, enum option option, const char *value)
     case OPT_REPS:
         o->reps = tool_uint("reps", value, 1, MAX_REPS);
         break;
-    case OPT_TABLE:
-        o->table = true;
-        break;
     case OPT_THREADS:
         o->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
         break;
+    default:
+        set_flag(o, option);
     }
 }
 

@@ -18,8 +18,10 @@ enum option {
     OPT_BATCH,
     OPT_CTX,
     OPT_FORCE,
+    OPT_HUGE_PAGES,
     OPT_IDS,
     OPT_LOGITS,
+    OPT_MLOCK,
     OPT_THREADS,
 };
 
@@ -28,8 +30,10 @@ static const struct tool_option options[] = {
     [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 512)"},
     [OPT_CTX] = {"ctx", 0, "N", "cut the text into windows of N tokens (default 512)"},
     [OPT_FORCE] = {"force", 'f', NULL, "overwrite an existing file of logits"},
+    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
     [OPT_IDS] = {"ids", 0, NULL, "standard input holds token ids, u32 little-endian"},
     [OPT_LOGITS] = {"logits", 0, "OUT", "write the logits of every position to OUT, as f32"},
+    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
     [OPT_THREADS] = {"threads", 0, "N", "compute with N threads (default: one for each core)"},
 };
 
@@ -44,7 +48,7 @@ static const struct tool tool = {
 struct perplexity {
     const char *path, *logits_path;
     struct hke_context_options context;
-    bool ids_given, force;
+    bool ids_given, force, mlock;
 
     struct hk_file *file;
     struct hke_model *model;
@@ -73,6 +77,12 @@ static void set(struct perplexity *p, enum option option, const char *value)
         break;
     case OPT_FORCE:
         p->force = true;
+        break;
+    case OPT_HUGE_PAGES:
+        p->context.huge_pages = true;
+        break;
+    case OPT_MLOCK:
+        p->mlock = true;
         break;
     case OPT_IDS:
         p->ids_given = true;
@@ -248,6 +258,8 @@ static enum hk_status prepare(struct perplexity *p)
     enum hk_status st = tool_open(&p->file, p->path, &p->err);
     if (st == HK_OK)
         st = hke_model_new(&p->model, p->file, &p->err);
+    if (st == HK_OK && p->mlock)
+        st = hke_lock_weights(p->file, &p->err);
     if (st == HK_OK)
         st = hke_context_new(&p->ctx, p->model, &p->context, &p->err);
     if (st == HK_OK)

@@ -178,6 +178,8 @@ static enum hk_status load(struct run *r)
     enum hk_status st = tool_open(&r->file, r->opt.path, &r->err);
     if (st == HK_OK)
         st = hke_model_new(&r->model, r->file, &r->err);
+    if (st == HK_OK && r->opt.mlock)
+        st = hke_lock_weights(r->file, &r->err);
     if (st == HK_OK)
         st = hke_tokenizer_new(&r->tokenizer, r->file, &r->err);
     return st;

@@ -14,7 +14,7 @@ struct run_options {
     char **prompt_words; /* none: standard input */
     int prompt_count;
     size_t most; /* tokens to generate */
-    bool json, special;
+    bool json, special, mlock;
     struct hke_context_options context;
     struct hke_sampling sampling;
     struct hk_bytes *stop; /* free() it; the strings are the arguments */

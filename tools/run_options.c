@@ -11,9 +11,11 @@ enum option {
     OPT_BATCH,
     OPT_CTX,
     OPT_FREQUENCY,
+    OPT_HUGE_PAGES,
     OPT_JSON,
     OPT_COUNT,
     OPT_MIN_P,
+    OPT_MLOCK,
     OPT_PRESENCE,
     OPT_REPEAT_LAST,
     OPT_REPEAT,
@@ -31,9 +33,11 @@ static const struct tool_option options[] = {
     [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of the prompt together (default 512)"},
     [OPT_CTX] = {"ctx", 0, "N", "room for N tokens (default: what the model was made for)"},
     [OPT_FREQUENCY] = {"frequency-penalty", 0, "P", "logits lose P for each time a token came"},
+    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
     [OPT_JSON] = {"json", 0, NULL, "print one JSON object instead of the text"},
     [OPT_COUNT] = {"max-tokens", 'n', "N", "generate at most N tokens"},
     [OPT_MIN_P] = {"min-p", 0, "P", "drop tokens less likely than P times the likeliest"},
+    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
     [OPT_PRESENCE] = {"presence-penalty", 0, "P", "logits of tokens that came lose P"},
     [OPT_REPEAT_LAST] = {"repeat-last", 0, "N", "penalties look back at N tokens (default 64)"},
     [OPT_REPEAT] = {"repeat-penalty", 0, "P", "logits of tokens that came shrink by P (default 1)"},
@@ -114,6 +118,12 @@ static void set(struct run_options *o, enum option option, const char *value)
         break;
     case OPT_CTX:
         o->context.positions = tool_uint("ctx", value, 1, HKE_MAX_POSITIONS);
+        break;
+    case OPT_HUGE_PAGES:
+        o->context.huge_pages = true;
+        break;
+    case OPT_MLOCK:
+        o->mlock = true;
         break;
     case OPT_JSON:
         o->json = true;

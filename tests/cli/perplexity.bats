@@ -58,6 +58,21 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
     assert_same a.f32 b.f32
 }
 
+@test "pages that are large or locked change nothing; a limit on them is named" {
+    t_sh 'printf "%s" "$1" | hk-perplexity --logits a.f32 "$2"' "$TEXT" "$M"
+    one=$output
+    t_sh 'printf "%s" "$1" | hk-perplexity --huge-pages --mlock --logits b.f32 "$2"' "$TEXT" "$M"
+    assert_out "$one"
+    assert_same a.f32 b.f32
+    for tool in 'hk-perplexity' 'hk-run -n 1' 'hk-bench --prefill 1 --decode 0'; do
+        # Privileges know no limit.
+        t_sh 'ulimit -l 64
+            [ "$(id -u)" != 0 ] || set -- setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$@"
+            echo a | "$@"' $tool --mlock "$M"
+        assert_fails 2 'cannot lock the weights in memory, 523 KiB: the limit RLIMIT_MEMLOCK is 64 KiB: '
+    done
+}
+
 @test "windows start afresh; a short last one counts" {
     ids 403 407 261 378 >a
     ids 432 383 286 >b
