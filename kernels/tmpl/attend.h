@@ -21,6 +21,8 @@ enum {
     FEW_MOST = 8,                /* queries that are few */
     FEW_BLOCK = 4 * ATTEND_WIDE, /* queries times sixteens of such a block */
     SIXTEENS_MOST = 8,
+    TILES_AHEAD = 8, /* how far few queries fetch ahead */
+    VALUES_AHEAD = 16,
     WIDE_FLOATS = 2048 * (ATTEND_WIDE > 2 ? 4 : 2), /* of values, widened at once */
 };
 
@@ -52,6 +54,7 @@ struct sixteens {
     const void *p;
     size_t row, next; /* numbers from a row to the next, from a sixteen to the next */
     bool wide;
+    const uint16_t *ahead; /* of halves: where what will be wanted soon lies likewise */
 };
 
 BLOCK vec sixteen(const struct sixteens *m, size_t at)
@@ -67,8 +70,11 @@ BLOCK void add_block(vec *acc, const float *const *x, const struct sixteens *m, 
     for (size_t k = 0; k < n; k++) {
         vec row[SIXTEENS_MOST];
 #pragma GCC unroll 8
-        for (int j = 0; j < nj; j++)
+        for (int j = 0; j < nj; j++) {
             row[j] = sixteen(m, k * m->row + (size_t)j * m->next);
+            if (!m->wide)
+                __builtin_prefetch(m->ahead + k * m->row + (size_t)j * m->next, 0, 2);
+        }
 #pragma GCC unroll 6
         for (int i = 0; i < nx; i++) {
             vec y = v_set(x[i][k]);
@@ -141,9 +147,20 @@ static inline void FN(weigh)(struct hkk_query *query, float *scores)
 
 /* ---- few queries ---- */
 
+/* The tiles from position AT on. After the last tiles the values will be wanted. */
 BLOCK struct sixteens tiles_at(const struct hkk_segment *s, size_t at)
 {
-    return (struct sixteens){s->keys + at * s->key_dim, HKK_TILE, HKK_TILE * s->key_dim, false};
+    size_t next = at + TILES_AHEAD * HKK_TILE, dim = s->key_dim;
+    return (struct sixteens){s->keys + at * dim, HKK_TILE, HKK_TILE * dim, false,
+                             next < HKK_SEGMENT ? s->keys + next * dim
+                                                : s->values + (next - HKK_SEGMENT) * dim};
+}
+
+/* The values from position AT and dimension DIM on. */
+BLOCK struct sixteens values_at(const struct hkk_segment *s, size_t at, size_t dim)
+{
+    const uint16_t *p = s->values + at * s->value_dim + dim;
+    return (struct sixteens){p, s->value_dim, 16, false, p + VALUES_AHEAD * s->value_dim};
 }
 
 BLOCK void few_scores(const struct hkk_segment *s, const struct group *g, int nq)
@@ -162,15 +179,13 @@ BLOCK void few_values(const struct hkk_segment *s, const struct group *g, size_t
 {
     const int nd = FEW_BLOCK / nq < SIXTEENS_MOST ? FEW_BLOCK / nq : SIXTEENS_MOST;
     const size_t dims = from < to ? s->value_dim : 0, each = 16 * (size_t)nd;
-    struct sixteens values = {s->values + from * s->value_dim, s->value_dim, 16, false};
-    const uint16_t *first = values.p;
     size_t i = 0;
-    for (; i + each <= dims; i += each, values.p = first + i)
-        value_block(g, values, from, to, i, nq, nd);
-    for (; nd > 2 && i + each / 2 <= dims; i += each / 2, values.p = first + i)
-        value_block(g, values, from, to, i, nq, nd / 2);
-    for (; i + 16 <= dims; i += 16, values.p = first + i)
-        value_block(g, values, from, to, i, nq, 1);
+    for (; i + each <= dims; i += each)
+        value_block(g, values_at(s, from, i), from, to, i, nq, nd);
+    for (; nd > 2 && i + each / 2 <= dims; i += each / 2)
+        value_block(g, values_at(s, from, i), from, to, i, nq, nd / 2);
+    for (; i + 16 <= dims; i += 16)
+        value_block(g, values_at(s, from, i), from, to, i, nq, 1);
 }
 
 /* The dimensions past the last sixteen. */
@@ -235,13 +250,19 @@ FEW_OF(4)
 
 /* ---- many queries ---- */
 
+/* Rows of ROW numbers at P, which are wide. */
+BLOCK struct sixteens rows_at(const float *p, size_t row)
+{
+    return (struct sixteens){p, row, 16, true, NULL};
+}
+
 /* Widen ROWS rows of N sixteens into WIDE, one after the other. */
 BLOCK struct sixteens widened(float *wide, struct sixteens m, size_t rows, size_t n)
 {
     for (size_t k = 0; k < rows; k++)
         for (size_t j = 0; j < n; j++)
             v_store(wide + (k * n + j) * 16, sixteen(&m, k * m.row + j * m.next));
-    return (struct sixteens){wide, 16 * n, 16, true};
+    return rows_at(wide, 16 * n);
 }
 
 static void FN(many_scores)(const struct hkk_segment *s, const struct group *g, size_t groups,
@@ -253,16 +274,14 @@ static void FN(many_scores)(const struct hkk_segment *s, const struct group *g, 
         most = g[i].most > most ? g[i].most : most;
     for (size_t at = 0; at < most; at += each) {
         size_t n = fewer(ATTEND_WIDE, (most - at + HKK_TILE - 1) / HKK_TILE);
-        struct sixteens keys = widened(wide, tiles_at(s, at), s->key_dim, n);
+        widened(wide, tiles_at(s, at), s->key_dim, n);
         for (size_t i = 0; i < groups; i++) {
             size_t left = g[i].most > at ? g[i].most - at : 0;
             if (left > each - HKK_TILE)
-                score_block(s, g + i, (struct sixteens){wide, each, 16, true}, at, GROUP,
-                            ATTEND_WIDE);
+                score_block(s, g + i, rows_at(wide, each), at, GROUP, ATTEND_WIDE);
             else
                 for (size_t j = 0; j < left; j += HKK_TILE)
-                    score_block(s, g + i, (struct sixteens){wide + j, keys.row, 16, true}, at + j,
-                                GROUP, 1);
+                    score_block(s, g + i, rows_at(wide + j, 16 * n), at + j, GROUP, 1);
         }
     }
 }
@@ -277,8 +296,7 @@ BLOCK void many_values(const struct hkk_segment *s, const struct group *g, size_
         most = g[i].least > most ? g[i].least : most;
     for (size_t from = 0; from < most; from += each) {
         size_t to = fewer(from + each, most);
-        struct sixteens values = {s->values + from * s->value_dim + dim, s->value_dim, 16, false};
-        values = widened(wide, values, to - from, (size_t)nd);
+        struct sixteens values = widened(wide, values_at(s, from, dim), to - from, (size_t)nd);
         for (size_t i = 0; i < groups; i++)
             if (from < g[i].least)
                 value_block(g + i, values, from, fewer(to, g[i].least), dim, GROUP, nd);

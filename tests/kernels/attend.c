@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUERIES = 2 * HKK_QUERIES + 21 };
+enum { MOST_QUERIES = 2 * HKK_QUERIES + 21 };
 
 struct past {
     struct hkk_segment segment;
-    struct hkk_query query[QUERIES];
+    struct hkk_query query[MOST_QUERIES];
     size_t n;
     struct buffer keys, values, q, sum, scratch;
 };
@@ -30,19 +30,14 @@ static void random_past(struct run *r, struct past *p, size_t used, bool garbage
                               : 0x7e00);
 }
 
-/* One, few, around what is met together, or more. */
-static size_t random_queries(struct run *r, unsigned round)
+/* About QUERIES of them, where blocks begin and end, or any number. */
+static size_t random_queries(struct run *r, unsigned queries, unsigned round)
 {
-    switch (round % 4) {
-    case 0:
+    if (round % 4 == 0)
         return 1 + random_below(&r->random, 2);
-    case 1:
-        return HKK_QUERIES - 7 + random_below(&r->random, 15);
-    case 2:
-        return 1 + random_below(&r->random, QUERIES);
-    default:
-        return 1 + random_below(&r->random, 21);
-    }
+    if (round % 4 == 1)
+        return 1 + random_below(&r->random, MOST_QUERIES);
+    return queries - 7 + random_below(&r->random, 15);
 }
 
 /* Of USED positions: mostly all, or, as in a batch of tokens, one fewer for each further query. */
@@ -60,11 +55,11 @@ static size_t random_dim(struct run *r, unsigned round)
     return round % 5 < 2 ? 16 * (1 + random_below(&r->random, 12)) : any;
 }
 
-static void past_new(struct run *r, struct past *p, unsigned round)
+static void past_new(struct run *r, struct past *p, unsigned queries, unsigned round)
 {
     size_t key_dim = random_dim(r, round), value_dim = random_dim(r, round);
     size_t used = round % 3 == 0 ? HKK_SEGMENT : random_below(&r->random, HKK_SEGMENT + 1);
-    p->n = random_queries(r, round);
+    p->n = random_queries(r, queries, round);
     p->keys = buffer_new(HKK_SEGMENT * key_dim * 2, r->place, 2 * random_below(&r->random, 30));
     /* Values end where the past does: what lies behind may not be there. */
     p->values = buffer_new(used * value_dim * 2, r->place, 2 * random_below(&r->random, 30));
@@ -101,11 +96,10 @@ static void gather(const struct past *p, float *out)
     }
 }
 
-bool check_attend(struct run *r, unsigned type, unsigned round)
+bool check_attend(struct run *r, unsigned queries, unsigned round)
 {
-    (void)type;
     struct past p;
-    past_new(r, &p, round);
+    past_new(r, &p, queries, round);
     size_t count = p.n * (p.segment.value_dim + 2);
     float *expected = malloc(2 * count * sizeof *expected);
     if (expected == NULL)
@@ -156,13 +150,12 @@ static double attended(const struct hkk_segment *s, const struct hkk_query *q)
     return sum / weight;
 }
 
-bool define_attend(struct run *r, unsigned type)
+bool define_attend(struct run *r, unsigned queries)
 {
-    (void)type;
     bool good = true;
     for (unsigned round = 0; good && round < 8; round++) {
         struct past p;
-        past_new(r, &p, 1);
+        past_new(r, &p, queries, 3);
         for (size_t i = 0; i < p.n; i++)
             p.query[i].visible = p.query[i].visible > 0 ? p.query[i].visible : p.values.bytes > 0;
         for (size_t i = 0; i < p.segment.key_dim * p.n; i++)

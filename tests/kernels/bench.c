@@ -193,6 +193,8 @@ static void matmul_new(struct work *w, size_t bytes, size_t n, uint64_t seed)
     random_floats(&r, x, n * COLS, 0);
     enum hkk_kind kind = hkk_kind_of(w->type);
     hkk_acts_place(&w->a, kind, x, n, COLS, memory(hkk_acts_bytes(kind, n, COLS) + 1));
+    if (w->level->tiles_bytes != NULL && w->a.blocks > 0)
+        w->a.tiles = memory(w->level->tiles_bytes(kind, n, COLS));
     w->level->quantize(&w->a, 0, n);
     w->y = memory(n * w->rows * sizeof *w->y);
 }
@@ -206,6 +208,7 @@ static void matmul_free(struct work *w)
     free(data.to);
     free(x.to);
     free(w->a.q);
+    free(w->a.tiles);
     free(w->y);
 }
 
@@ -261,18 +264,21 @@ static void bench_matmul(const struct options *o, const struct hkk_table *level,
 
 /* ---- the others ---- */
 
-enum { ROW = 4096, HEAD = 128, QUERIES = 8 };
+enum { ROW = 4096, HEAD = 128 };
 
+/* As many queries as the kernel's row of the list says. */
 static void run_attend(struct work *w, size_t row0, size_t rows, void *scratch)
 {
     (void)row0;
     (void)rows;
     const uint16_t *half = (const void *)w->w.data;
     struct hkk_segment s = {half, half + HKK_SEGMENT * HEAD, HEAD, HEAD, 0.05f};
-    struct hkk_query query[QUERIES];
-    for (size_t i = 0; i < QUERIES; i++)
-        query[i] = (struct hkk_query){w->a.x + i * HEAD, HKK_SEGMENT, {.sum = w->y + i * HEAD}};
-    w->level->attend(&s, query, QUERIES, scratch);
+    struct hkk_query query[ATTEND_MANY];
+    for (size_t i = 0; i < w->type; i++) {
+        size_t at = i * HEAD % ROW;
+        query[i] = (struct hkk_query){w->a.x + at, HKK_SEGMENT, {.sum = w->y + at}};
+    }
+    w->level->attend(&s, query, w->type, scratch);
 }
 
 static void run_rms_norm(struct work *w, size_t row0, size_t rows, void *scratch)
@@ -317,7 +323,8 @@ static void bench_other(const struct options *o, const struct hkk_table *level,
                         const struct kernel *k)
 {
     static const struct other others[] = {
-        {"attend", run_attend, 4.0 * QUERIES * HKK_SEGMENT * HEAD},
+        {"attend", run_attend, 4.0 * ATTEND_FEW * HKK_SEGMENT * HEAD},
+        {"attend/many", run_attend, 4.0 * ATTEND_MANY * HKK_SEGMENT * HEAD},
         {"rms_norm", run_rms_norm, 4.0 * ROW},
         {"silu_mul", run_silu, ROW},
         {"softmax", run_softmax, ROW},

@@ -117,8 +117,9 @@ bool define_rope(struct run *r, unsigned type);
 bool check_to_half(struct run *r, unsigned type, unsigned round);
 bool define_to_half(struct run *r, unsigned type);
 /* attend.c */
-bool check_attend(struct run *r, unsigned type, unsigned round);
-bool define_attend(struct run *r, unsigned type);
+enum { ATTEND_FEW = 8, ATTEND_MANY = HKK_QUERIES };
+bool check_attend(struct run *r, unsigned queries, unsigned round);
+bool define_attend(struct run *r, unsigned queries);
 bool check_store_key(struct run *r, unsigned type, unsigned round);
 bool check_merge(struct run *r, unsigned type, unsigned round);
 bool check_finish(struct run *r, unsigned type, unsigned round);

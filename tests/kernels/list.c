@@ -44,7 +44,8 @@ static const struct kernel kernels[] = {
     {"rope", 0, check_rope, 200, define_rope},
     {"to_half", 0, check_to_half, 210, define_to_half},
     {"store_key", 0, check_store_key, 140, NULL},
-    {"attend", 0, check_attend, 40, define_attend},
+    {"attend", ATTEND_FEW, check_attend, 40, define_attend},
+    {"attend/many", ATTEND_MANY, check_attend, 20, define_attend},
     {"merge", 0, check_merge, 280, NULL},
     {"finish", 0, check_finish, 280, NULL},
 };
