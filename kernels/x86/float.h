@@ -117,11 +117,11 @@ FLOAT(bf16, 2)
 
 #undef FLOAT
 
-/* A tile, or rows in f32. */
+/* A tile and sums of 16 of all tokens' q, or rows in f32. */
 static size_t FN(scratch_bytes)(size_t cols, size_t n)
 {
-    (void)n;
-    size_t rows = FLOAT_ROWS * (cols + 16) * sizeof(float), tile = sizeof(struct tile);
+    size_t rows = FLOAT_ROWS * (cols + 16) * sizeof(float);
+    size_t tile = sizeof(struct tile) + n * (cols / 16) * sizeof(int16_t);
     return ((rows > tile ? rows : tile) + HKK_ALIGN - 1) / HKK_ALIGN * HKK_ALIGN;
 }
 

@@ -4,9 +4,9 @@
 
 #include "kernels/x86/few.h"
 
-/* Tokens that a tile meets at once, and rows and tokens of float weights: what the registers hold.
- */
-enum { TOKENS = 4, FLOAT_ROWS = 2, FLOAT_TOKENS = 3 };
+/* Sixteens of rows of a tile and the tokens that they meet at once, and rows and tokens of float
+ * weights: what the registers hold. */
+enum { REGS = 1, TOKENS = 4, FLOAT_ROWS = 2, FLOAT_TOKENS = 3 };
 
 typedef struct {
     __m256i a, b; /* lanes 0..7, 8..15 */

@@ -81,7 +81,17 @@ ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct
 ALWAYS void tile_clear(struct tile *tile, size_t count)
 {
     if (count < TILE_ROWS)
-        memset(tile, 0, sizeof *tile);
+        memset(tile, 0, offsetof(struct tile, sums_of_16));
+}
+
+/* Before the first tile. */
+ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form f)
+{
+    if (!f.two_scales || a->n < MANY)
+        return;
+    int16_t *sums = (void *)((char *)tile + sizeof *tile);
+    sum_sixteens(a, sums);
+    tile->sums_of_16 = sums;
 }
 
 #define SMALL(type, number, multiply, ...)                                                         \
@@ -95,6 +105,7 @@ ALWAYS void tile_clear(struct tile *tile, size_t count)
         if (a->n < MANY && FEW_ROWS(type, w, row0, rows, a, y, stride))                            \
             return;                                                                                \
         const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
+        tile_begin(scratch, a, f);                                                                 \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
             size_t count = smaller(each, row0 + rows - r);                                         \
             if (a->n < MANY) {                                                                     \
@@ -141,6 +152,7 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
             tile_super_row(tile, r, &s, f);
         }
         tile_turn(tile, 8, f.is_signed);
+        tile_turn_scales(tile, f);
         multiply(tile, p->a, b, 1, f.offset, &o);
         o.first = false;
     }

@@ -1,4 +1,4 @@
-/* Products for many tokens: a tile of 16 rows by 256 columns is unpacked to codes with rows in
+/* Products for many tokens: a tile of rows by 256 columns is unpacked to codes with rows in
  * lanes, four consecutive columns to a lane, and multiplied with all tokens while it is in cache.
  * Results in the making wait in the output. */
 #ifndef HKK_X86_TILE_H
@@ -6,25 +6,30 @@
 
 #include "kernels/tmpl/level.h"
 
-enum { TILE_ROWS = 16, TILE_COLS = 256 };
+enum { TILE_ROWS = 16 * REGS, TILE_COLS = 256 };
 
 struct tile {
     uint8_t row[TILE_ROWS][TILE_COLS]; /* before they are turned */
-    /* [group of 32][plane][four columns][row][column]; eight-bit codes have two planes of four
-     * bits, the lower one first, where sums are of 16 bits. */
-    uint8_t code[8 * 2 * 8][64];
-    int16_t scale[16][32]; /* group of 16, or group of 32 and plane; as i_scaled() wants them */
-    int16_t offset[8][32]; /* -scale * offset of two groups of 16 */
-    int16_t min[8][32];    /* minimums likewise */
+    int16_t scales[TILE_ROWS][16], mins[TILE_ROWS][16];
+    /* [group of 32][plane][four columns][register][row][column]; eight-bit codes have two planes of
+     * four bits, the lower one first, where sums are of 16 bits. */
+    uint8_t code[8 * 2 * 8][REGS][64];
+    /* [group of 16, or group of 32 and plane][register][row]: as i_scaled() or i_dot_2() wants them
+     */
+    int16_t scale[16][REGS][32];
+    int16_t offset[8][REGS][32]; /* -scale * offset of two groups of 16 */
+    int16_t min[8][REGS][32];    /* minimums likewise */
     float d[16][TILE_ROWS], m[8][TILE_ROWS];
+    const int16_t *sums_of_16; /* nvfp4: of all tokens' q */
 };
 
-/* Eight rows of 32 bytes to eight registers of four columns. */
-ALWAYS void turn_8(const uint8_t *row, __m256i out[8])
+/* Eight rows of 32 bytes, STRIDE bytes apart, to eight registers of four columns. */
+ALWAYS void turn_8(const void *rows, size_t stride, __m256i out[8])
 {
+    const uint8_t *row = rows;
     __m256i v[8], w[8];
     for (int r = 0; r < 8; r++)
-        v[r] = load32(row + (size_t)r * TILE_COLS);
+        v[r] = load32(row + (size_t)r * stride);
     for (int r = 0; r < 8; r += 2) {
         w[r] = _mm256_unpacklo_epi32(v[r], v[r + 1]);
         w[r + 1] = _mm256_unpackhi_epi32(v[r], v[r + 1]);
@@ -41,56 +46,83 @@ ALWAYS void turn_8(const uint8_t *row, __m256i out[8])
     }
 }
 
+/* Eight rows' lanes among those of all: the H-th eight. */
+ALWAYS void store_eight(void *lanes, size_t h, __m256i x)
+{
+    _mm256_store_si256((void *)((char *)lanes + 32 * h), x);
+}
+
 /* Turn GROUPS groups of 32 columns; of signed codes, after adding 128, two planes where sums are of
  * 16 bits. */
 ALWAYS void tile_turn(struct tile *tile, size_t groups, bool is_signed)
 {
     const __m256i low = _mm256_set1_epi8(15), top = _mm256_set1_epi8((char)0x80);
     for (size_t g = 0; g < groups; g++)
-        for (size_t h = 0; h < 2; h++) {
+        for (size_t h = 0; h < TILE_ROWS / 8; h++) {
             __m256i v[8];
-            turn_8(tile->row[8 * h] + 32 * g, v);
+            turn_8(tile->row[8 * h] + 32 * g, TILE_COLS, v);
             for (size_t k = 0; k < 8; k++) {
                 __m256i u = is_signed ? _mm256_xor_si256(v[k], top) : v[k];
                 if (!is_signed || WIDE_SUMS) {
-                    _mm256_store_si256((void *)(tile->code[8 * g + k] + 32 * h), u);
+                    store_eight(tile->code[8 * g + k], h, u);
                     continue;
                 }
-                _mm256_store_si256((void *)(tile->code[16 * g + k] + 32 * h),
-                                   _mm256_and_si256(u, low));
-                _mm256_store_si256((void *)(tile->code[16 * g + 8 + k] + 32 * h),
-                                   _mm256_and_si256(_mm256_srli_epi16(u, 4), low));
+                store_eight(tile->code[16 * g + k], h, _mm256_and_si256(u, low));
+                u = _mm256_and_si256(_mm256_srli_epi16(u, 4), low);
+                store_eight(tile->code[16 * g + 8 + k], h, u);
             }
         }
 }
 
-/* Two numbers for the lane of row R. */
-ALWAYS void put_pair(int16_t lanes[32], size_t r, int first, int second)
+/* Sums of WIDE_SUMS that fit 16 bits are scaled by a product of 16 bits. */
+ALWAYS bool fits_16(struct form f)
 {
-    lanes[2 * r] = (int16_t)first;
-    lanes[2 * r + 1] = (int16_t)second;
+    return WIDE_SUMS && f.adds == 8;
+}
+
+/* One of each lane's two numbers, as scales. */
+ALWAYS __m256i one_of_two(__m256i pair, bool upper, struct form f)
+{
+    const __m256i words = _mm256_set1_epi32(0xffff);
+    __m256i low = upper ? _mm256_srli_epi32(pair, 16) : _mm256_and_si256(pair, words);
+    if (fits_16(f))
+        return low;
+    if (WIDE_SUMS)
+        return _mm256_srai_epi32(_mm256_slli_epi32(low, 16), 16);
+    if (f.is_signed && upper)
+        low = _mm256_and_si256(_mm256_slli_epi32(low, 4), words);
+    return _mm256_or_si256(low, _mm256_slli_epi32(low, 16));
+}
+
+/* Turn the scales and minimums of a super-block. */
+ALWAYS void tile_turn_scales(struct tile *tile, struct form f)
+{
+    const __m256i offset = _mm256_set1_epi16((short)(f.is_signed ? -128 : -f.offset));
+    for (size_t h = 0; h < TILE_ROWS / 8; h++) {
+        __m256i v[8];
+        turn_8(tile->scales[8 * h], sizeof tile->scales[0], v);
+        for (size_t j = 0; j < 8; j++) {
+            store_eight(tile->scale[2 * j], h, one_of_two(v[j], false, f));
+            store_eight(tile->scale[2 * j + 1], h, one_of_two(v[j], true, f));
+            if (f.is_signed || f.offset != 0)
+                store_eight(tile->offset[j], h, _mm256_mullo_epi16(v[j], offset));
+        }
+        if (!f.minimums)
+            continue;
+        turn_8(tile->mins[8 * h], sizeof tile->mins[0], v);
+        for (size_t j = 0; j < 8; j++)
+            store_eight(tile->min[j], h, v[j]);
+    }
 }
 
 /* The codes, scales and minimums of one super-block as row R. */
 ALWAYS void tile_super_row(struct tile *tile, size_t r, const struct codes *s, struct form f)
 {
-    int16_t scale[16], min[16];
-    int offset = f.is_signed ? 128 : f.offset;
     for (int j = 0; j < 8; j++)
         _mm256_store_si256((void *)(tile->row[r] + 32 * j), s->c[j]);
-    _mm256_storeu_si256((void *)scale, s->scale);
+    _mm256_store_si256((void *)tile->scales[r], s->scale);
     if (f.minimums)
-        _mm256_storeu_si256((void *)min, s->min);
-    for (int g = 0; g < 16; g++) {
-        int x = f.is_signed && !WIDE_SUMS && g % 2 != 0 ? 16 * scale[g] : scale[g];
-        put_pair(tile->scale[g], r, x, WIDE_SUMS ? (x < 0 ? -1 : 0) : x);
-    }
-    for (int j = 0; j < 8; j++) {
-        if (offset != 0)
-            put_pair(tile->offset[j], r, -offset * scale[2 * j], -offset * scale[2 * j + 1]);
-        if (f.minimums)
-            put_pair(tile->min[j], r, min[2 * j], min[2 * j + 1]);
-    }
+        _mm256_store_si256((void *)tile->mins[r], s->min);
     tile->d[0][r] = s->d;
     if (f.minimums)
         tile->m[0][r] = -s->dmin;
@@ -103,46 +135,72 @@ ALWAYS ints four_columns(const void *q)
     return i_set(x);
 }
 
-/* acc += scale * (sums of products of N times four columns), for all rows and tokens. The products
- * of N steps fit where they are added up. */
-ALWAYS void steps(const uint8_t (*code)[64], const int8_t *const q[TOKENS], size_t col, int n,
-                  ints scale, ints acc[TOKENS])
+/* Products of N times four columns added to S, where N steps' fit. */
+ALWAYS void sum_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
+                      int n, ints s[TOKENS][REGS])
 {
-    ints s[TOKENS];
-#pragma GCC unroll 8
-    for (int t = 0; t < TOKENS; t++)
-        s[t] = i_set(0);
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        ints c = i_load(code[k]);
+        ints c[REGS];
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++)
+            c[r] = i_load(code[k][r]);
 #pragma GCC unroll 8
-        for (int t = 0; t < TOKENS; t++)
-            s[t] = i_step(s[t], c, four_columns(q[t] + col + 4 * (size_t)k));
+        for (int t = 0; t < TOKENS; t++) {
+            ints x = four_columns(q[t] + col + 4 * (size_t)k);
+#pragma GCC unroll 2
+            for (int r = 0; r < REGS; r++)
+                s[t][r] = i_step(s[t][r], c[r], x);
+        }
     }
+}
+
+/* acc += scale * (sums of products of N times four columns), for all rows and tokens. */
+ALWAYS void scaled_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
+                         int n, bool fits, ints scale[REGS], ints acc[TOKENS][REGS])
+{
+    ints s[TOKENS][REGS];
 #pragma GCC unroll 8
     for (int t = 0; t < TOKENS; t++)
-        acc[t] = i_scaled(acc[t], s[t], scale);
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++)
+            s[t][r] = i_set(0);
+    sum_steps(code, q, col, n, s);
+#pragma GCC unroll 8
+    for (int t = 0; t < TOKENS; t++)
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++)
+            acc[t][r] = fits ? i_dot_2(acc[t][r], s[t][r], scale[r])
+                             : i_scaled(acc[t][r], s[t][r], scale[r]);
 }
 
 /* N times four columns, in as few steps as their products allow. */
-ALWAYS void run_of_steps(const uint8_t (*code)[64], const int8_t *const q[TOKENS], size_t col,
-                         int n, int adds, ints scale, ints acc[TOKENS])
+ALWAYS void run_of_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
+                         int n, struct form f, const int16_t (*scale)[32], ints acc[TOKENS][REGS])
 {
-    int each = adds < n && !WIDE_SUMS ? adds : n;
+    int each = f.adds < n && !WIDE_SUMS ? f.adds : n;
+    ints by[REGS];
+#pragma GCC unroll 2
+    for (int r = 0; r < REGS; r++)
+        by[r] = i_load(scale[r]);
 #pragma GCC unroll 8
     for (int k = 0; k < n; k += each)
-        steps(code + k, q, col + 4 * (size_t)k, each, scale, acc);
+        scaled_steps(code + k, q, col + 4 * (size_t)k, each, fits_16(f), by, acc);
 }
 
 /* Pairs of numbers of the rows times pairs of sums of q, added. */
-ALWAYS void pair_products(const int16_t (*pair)[32], const int16_t *const sum[TOKENS],
-                          ints acc[TOKENS])
+ALWAYS void pair_products(const int16_t (*pair)[REGS][32], const int16_t *const sum[TOKENS],
+                          ints acc[TOKENS][REGS])
 {
+#pragma GCC unroll 1
     for (size_t j = 0; j < 8; j++) {
-        ints x = i_load(pair[j]);
 #pragma GCC unroll 8
-        for (int t = 0; t < TOKENS; t++)
-            acc[t] = i_dot_2(acc[t], x, four_columns(sum[t] + 2 * j));
+        for (int t = 0; t < TOKENS; t++) {
+            ints x = four_columns(sum[t] + 2 * j);
+#pragma GCC unroll 2
+            for (int r = 0; r < REGS; r++)
+                acc[t][r] = i_dot_2(acc[t][r], i_load(pair[j][r]), x);
+        }
     }
 }
 
@@ -159,22 +217,45 @@ ALWAYS size_t token(const struct hkk_acts *a, size_t t, int i)
     return t + (size_t)i < a->n ? t + (size_t)i : a->n - 1;
 }
 
-ALWAYS vec load_results(const struct place *o, size_t t)
+ALWAYS vec load_results(const struct place *o, size_t t, int r)
 {
-    const float *from = o->y + t * o->stride;
-    if (o->first)
+    const size_t row = 16 * (size_t)r;
+    const float *from = o->y + t * o->stride + row;
+    if (o->first || o->count <= row)
         return v_set(0);
-    return o->count == TILE_ROWS ? v_load(from) : v_load_some(from, o->count);
+    return o->count >= row + 16 ? v_load(from) : v_load_some(from, o->count - row);
 }
 
-ALWAYS void store_results(const struct place *o, const struct hkk_acts *a, size_t t, vec v)
+ALWAYS void store_results(const struct place *o, const struct hkk_acts *a, size_t t, int r, vec v)
 {
-    if (t >= a->n)
+    const size_t row = 16 * (size_t)r;
+    float *to = o->y + t * o->stride + row;
+    if (t >= a->n || o->count <= row)
         return;
-    if (o->count == TILE_ROWS)
-        v_store(o->y + t * o->stride, v);
+    if (o->count >= row + 16)
+        v_store(to, v);
     else
-        v_store_some(o->y + t * o->stride, v, o->count);
+        v_store_some(to, v, o->count - row);
+}
+
+/* The integers of one super-block, for eight groups of 32. */
+ALWAYS void super_sums(const struct tile *tile, const int8_t *const q[TOKENS], struct form f,
+                       ints acc[TOKENS][REGS])
+{
+#pragma GCC unroll 1
+    for (size_t g = 0; g < 8; g++) {
+        const int16_t(*scale)[REGS][32] = tile->scale + 2 * g;
+        if (f.is_signed && !WIDE_SUMS) {
+            const struct form plane = {.adds = 8};
+            run_of_steps(tile->code + 16 * g, q, 32 * g, 8, plane, scale[0], acc);
+            run_of_steps(tile->code + 16 * g + 8, q, 32 * g, 8, plane, scale[1], acc);
+        } else if (f.by_16 || fits_16(f)) {
+            run_of_steps(tile->code + 8 * g, q, 32 * g, 4, f, scale[0], acc);
+            run_of_steps(tile->code + 8 * g + 4, q, 32 * g + 16, 4, f, scale[1], acc);
+        } else {
+            run_of_steps(tile->code + 8 * g, q, 32 * g, 8, f, scale[0], acc);
+        }
+    }
 }
 
 /* One super-block of a tile times TOKENS tokens from T on. */
@@ -184,123 +265,138 @@ ALWAYS void tile_super(const struct tile *tile, const struct hkk_acts *a, size_t
     (void)blocks; /* one */
     const int8_t *q[TOKENS];
     const int16_t *sum[TOKENS];
-    ints acc[TOKENS], min[TOKENS];
-    int planes = f.is_signed && !WIDE_SUMS ? 2 : 1;
+    ints acc[TOKENS][REGS], min[TOKENS][REGS];
 #pragma GCC unroll 8
     for (int i = 0; i < TOKENS; i++) {
         q[i] = a->q + token(a, t, i) * a->cols + 256 * b;
         sum[i] = a->sum + token(a, t, i) * a->sums + 16 * b;
-        acc[i] = min[i] = i_set(0);
-    }
-#pragma GCC unroll 1
-    for (size_t g = 0; g < 8; g++) {
 #pragma GCC unroll 2
-        for (size_t p = 0; p < 2; p++) {
-            const uint8_t(*code)[64] = tile->code + 8 * (planes == 2 ? 2 * g + p : g);
-            const ints scale = i_load(tile->scale[2 * g + p]);
-            if (planes == 2)
-                run_of_steps(code, q, 32 * g, 8, 8, scale, acc);
-            else if (f.by_16)
-                run_of_steps(code + 4 * p, q, 32 * g + 16 * p, 4, f.adds, scale, acc);
-            else if (p == 0)
-                run_of_steps(code, q, 32 * g, 8, f.adds, scale, acc);
-        }
+        for (int r = 0; r < REGS; r++)
+            acc[i][r] = min[i][r] = i_set(0);
     }
+    super_sums(tile, q, f, acc);
     if (f.is_signed || f.offset != 0)
         pair_products(tile->offset, sum, acc);
     if (f.minimums)
         pair_products(tile->min, sum, min);
-    const vec d = v_load(tile->d[0]), m = v_load(tile->m[0]);
 #pragma GCC unroll 8
     for (int i = 0; i < TOKENS; i++) {
-        vec dx = v_set(a->d[token(a, t, i) * a->blocks + b]);
-        vec v = load_results(o, token(a, t, i));
-        v = v_fma(v_mul(d, dx), i_float(acc[i]), v);
-        if (f.minimums)
-            v = v_fma(v_mul(m, dx), i_float(min[i]), v);
-        store_results(o, a, t + (size_t)i, v);
+        const vec dx = v_set(a->d[token(a, t, i) * a->blocks + b]);
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++) {
+            vec v = load_results(o, token(a, t, i), r);
+            v = v_fma(v_mul(v_load(tile->d[0] + 16 * r), dx), i_float(acc[i][r]), v);
+            if (f.minimums)
+                v = v_fma(v_mul(v_load(tile->m[0] + 16 * r), dx), i_float(min[i][r]), v);
+            store_results(o, a, t + (size_t)i, r, v);
+        }
     }
 }
 
-/* BLOCKS blocks of 32 from block B on, of a tile, times TOKENS tokens from T on. */
+/* ACC[T] = COUNTs[T], in all lanes. */
+ALWAYS void begin_with(const int32_t count[TOKENS], ints acc[TOKENS][REGS])
+{
+#pragma GCC unroll 8
+    for (int t = 0; t < TOKENS; t++)
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++)
+            acc[t][r] = i_set(count[t]);
+}
+
+/* The integers of STEPS times four columns, added to ACC without a scale. */
+ALWAYS void small_sums(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
+                       int n, struct form f, ints acc[TOKENS][REGS])
+{
+    ints one[REGS], sixteen[REGS];
+    if (WIDE_SUMS) {
+        sum_steps(code, q, col, n, acc);
+        return;
+    }
+#pragma GCC unroll 2
+    for (int r = 0; r < REGS; r++) {
+        one[r] = i_set(1 << 16 | 1);
+        sixteen[r] = i_set(16 << 16 | 16);
+    }
+    if (f.is_signed) {
+        scaled_steps(code, q, col, n, false, one, acc);
+        scaled_steps(code + n, q, col, n, false, sixteen, acc);
+        return;
+    }
+    int each = f.adds < n ? f.adds : n;
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k += each)
+        scaled_steps(code + k, q, col + 4 * (size_t)k, each, false, one, acc);
+}
+
+/* One block's step of the results: scales D and minimums M of the rows. */
+ALWAYS void small_floats(const float *d, const float *m, const float dx[TOKENS],
+                         const int32_t sum[TOKENS], struct form f, ints acc[TOKENS][REGS],
+                         vec v[TOKENS][REGS])
+{
+#pragma GCC unroll 8
+    for (int t = 0; t < TOKENS; t++) {
+        const vec x = v_set(dx[t]);
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++) {
+            v[t][r] = v_fma(v_mul(v_load(d + 16 * r), x), i_float(acc[t][r]), v[t][r]);
+            if (f.minimums)
+                v[t][r] = v_fma(v_mul(v_load(m + 16 * r), x), v_set((float)sum[t]), v[t][r]);
+        }
+    }
+}
+
+/* BLOCKS blocks of 32 from block B on, of a tile, times TOKENS tokens from T on. nvfp4 has a step
+ * for each 16, whose sums of q are not among the activations. */
 ALWAYS void tile_small(const struct tile *tile, const struct hkk_acts *a, size_t b, size_t blocks,
                        size_t t, const struct place *o, struct form f)
 {
-    const ints one = i_set(WIDE_SUMS ? 1 : 1 << 16 | 1), sixteen = i_set(16 << 16 | 16);
+    const size_t halves = f.two_scales ? 2 : 1;
+    const int offset = f.is_signed ? 128 : f.offset, n = f.two_scales ? 4 : 8;
+    const int planes = f.is_signed && !WIDE_SUMS ? 2 : 1;
     const int8_t *q[TOKENS];
-    vec v[TOKENS];
-    int offset = f.is_signed ? 128 : f.offset;
+    vec v[TOKENS][REGS];
 #pragma GCC unroll 8
     for (int i = 0; i < TOKENS; i++) {
         q[i] = a->q + token(a, t, i) * a->cols + 32 * b;
-        v[i] = load_results(o, token(a, t, i));
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++)
+            v[i][r] = load_results(o, token(a, t, i), r);
     }
 #pragma GCC unroll 1
-    for (size_t k = 0; k < blocks; k++) {
-        ints acc[TOKENS];
-#pragma GCC unroll 8
-        for (int i = 0; i < TOKENS; i++)
-            acc[i] = i_set(-offset * a->sum[token(a, t, i) * a->sums + b + k]);
-        if (f.is_signed && !WIDE_SUMS) {
-            steps(tile->code + 16 * k, q, 32 * k, 8, one, acc);
-            steps(tile->code + 16 * k + 8, q, 32 * k, 8, sixteen, acc);
-        } else {
-            run_of_steps(tile->code + 8 * k, q, 32 * k, 8, f.adds, one, acc);
-        }
-        const vec d = v_load(tile->d[k]), m = v_load(tile->m[k]);
+    for (size_t k = 0; k < halves * blocks; k++) {
+        ints acc[TOKENS][REGS];
+        int32_t sum[TOKENS], less[TOKENS];
+        float dx[TOKENS];
 #pragma GCC unroll 8
         for (int i = 0; i < TOKENS; i++) {
-            vec dx = v_set(a->d[token(a, t, i) * a->blocks + b + k]);
-            v[i] = v_fma(v_mul(d, dx), i_float(acc[i]), v[i]);
-            if (f.minimums) {
-                float sum = (float)a->sum[token(a, t, i) * a->sums + b + k];
-                v[i] = v_fma(v_mul(m, dx), v_set(sum), v[i]);
-            }
+            size_t at = token(a, t, i);
+            sum[i] = f.two_scales ? tile->sums_of_16[at * a->cols / 16 + 2 * b + k]
+                                  : a->sum[at * a->sums + b + k];
+            less[i] = -offset * sum[i];
+            dx[i] = a->d[at * a->blocks + b + k / halves];
         }
+        begin_with(less, acc);
+        small_sums(tile->code + (size_t)(n * planes) * k, q, 4 * (size_t)n * k, n, f, acc);
+        small_floats(tile->d[k], f.minimums ? tile->m[k] : NULL, dx, sum, f, acc, v);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < TOKENS; i++)
-        store_results(o, a, t + (size_t)i, v[i]);
+#pragma GCC unroll 2
+        for (int r = 0; r < REGS; r++)
+            store_results(o, a, t + (size_t)i, r, v[i][r]);
 }
 
-/* Sixteen q added up. */
-ALWAYS int sum_of_16(const int8_t *q)
+/* Sums of 16 of the tokens' q. */
+static inline void sum_sixteens(const struct hkk_acts *a, int16_t *sums)
 {
-    __m256i x = _mm256_madd_epi16(_mm256_cvtepi8_epi16(load16(q)), _mm256_set1_epi16(1));
-    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
-    s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
-}
-
-/* The same for nvfp4: a step for each 16, whose sums of q are not among the activations. */
-ALWAYS void tile_nvfp4(const struct tile *tile, const struct hkk_acts *a, size_t b, size_t blocks,
-                       size_t t, const struct place *o, struct form f)
-{
-    const ints one = i_set(WIDE_SUMS ? 1 : 1 << 16 | 1);
-    const int8_t *q[TOKENS];
-    vec v[TOKENS];
-#pragma GCC unroll 8
-    for (int i = 0; i < TOKENS; i++) {
-        q[i] = a->q + token(a, t, i) * a->cols + 32 * b;
-        v[i] = load_results(o, token(a, t, i));
+    const __m256i byte = _mm256_set1_epi8(1), word = _mm256_set1_epi16(1);
+    for (size_t i = 0; i < a->n * a->cols / 16; i += 2) {
+        __m256i x = _mm256_madd_epi16(_mm256_maddubs_epi16(byte, load32(a->q + 16 * i)), word);
+        x = _mm256_hadd_epi32(x, x);
+        x = _mm256_hadd_epi32(x, x);
+        sums[i] = (int16_t)_mm256_extract_epi16(x, 0);
+        sums[i + 1] = (int16_t)_mm256_extract_epi16(x, 8);
     }
-#pragma GCC unroll 1
-    for (size_t k = 0; k < 2 * blocks; k++) {
-        ints acc[TOKENS];
-#pragma GCC unroll 8
-        for (int i = 0; i < TOKENS; i++)
-            acc[i] = i_set(-f.offset * sum_of_16(q[i] + 16 * k));
-        steps(tile->code + 4 * k, q, 16 * k, 4, one, acc);
-        const vec d = v_load(tile->d[k]);
-#pragma GCC unroll 8
-        for (int i = 0; i < TOKENS; i++) {
-            vec dx = v_set(a->d[token(a, t, i) * a->blocks + b + k / 2]);
-            v[i] = v_fma(v_mul(d, dx), i_float(acc[i]), v[i]);
-        }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < TOKENS; i++)
-        store_results(o, a, t + (size_t)i, v[i]);
 }
 
 /* ---- a function for each way of codes, for all tokens ---- */
@@ -323,7 +419,7 @@ TILE(tile_small_8_min, tile_small, .adds = 8, .minimums = true)
 TILE(tile_small_4, tile_small, .adds = 4)
 TILE(tile_small_4_min, tile_small, .adds = 4, .minimums = true)
 TILE(tile_small_signed, tile_small, .is_signed = true)
-TILE(tile_nvfp4, tile_nvfp4, .adds = 4)
+TILE(tile_nvfp4, tile_small, .adds = 4, .two_scales = true)
 
 TILE(tile_8, tile_super, .adds = 8)
 TILE(tile_8_min, tile_super, .adds = 8, .minimums = true)
