@@ -60,4 +60,30 @@ for level in $levels; do
     both "hk-perplexity: $level" "$logits"
 done
 
+# The same story from quantised models, which the repository does not have.
+for type in q4_0 q5_1 q8_0 iq4_nl; do
+    quantised=${HK_SHARED:-}/models/stories260K-$type.gguf
+    { [ -z "${HK_SHARED:-}" ] || [ -n "${HK_TYPES:-}" ] || [ ! -f "$quantised" ]; } && continue
+    for level in $levels; do
+        both "hk-run: $type, $level" "hk-run '$quantised' 'Once upon a time' -n 24 --temp 0"
+    done
+done
+
+# Models of every type, or of HK_TYPES: at each level their logits are those of the list, which the
+# native levels are held to as well (tests/cli/hashes.bats).
+if command -v python3 >/dev/null; then
+    mkdir "$work/types"
+    python3 -B tests/cli/mktypes.py "$work/types"
+    # shellcheck disable=SC2086 # names of types
+    python3 -B tests/hashes --once --jobs "$(nproc)" --bin "$B/bin" --dir "$work/types" \
+        "$HK_FIXTURES/logits/types.txt" ${HK_TYPES:-} >"$work/hashes" 2>&1
+    sed -n 's/^ok [0-9]* - //p' "$work/hashes" >"$work/same"
+    while read -r line; do pass "logits: $line"; done <"$work/same"
+    if grep -qv '^ok\|^1\.\.\|^# SKIPPED' "$work/hashes" || ! [ -s "$work/same" ]; then
+        fail 'logits of every type' "$(grep -v '^ok' "$work/hashes")"
+    fi
+else
+    skip 'logits of every type' 'no python3'
+fi
+
 finish
