@@ -56,6 +56,17 @@ static void cut_acts(struct arena *a, const struct hke_context *c, size_t n, voi
                          : cut(a, 1, hkk_acts_bytes((enum hkk_kind)kind, n, cols));
 }
 
+/* The same in tiles, where the kernels want them. */
+static void cut_tiles(struct arena *a, struct hke_context *c)
+{
+    size_t cols = widest(&c->model->params);
+    for (unsigned kind = HKK_KIND_F32 + 1; kind < HKK_KINDS; kind++)
+        c->tiles[kind] =
+            c->activations == HKE_ACTIVATIONS_F32 || c->kernels->tiles_bytes == NULL
+                ? NULL
+                : cut(a, 1, c->kernels->tiles_bytes((enum hkk_kind)kind, c->batch, cols));
+}
+
 static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_worker *w)
 {
     const struct hke_params *p = &c->model->params;
@@ -84,6 +95,7 @@ static void cut_all(struct arena *a, struct hke_context *c)
     c->h = cut(a, c->batch, p->width * sizeof *c->h);
     cut_heads(a, c);
     cut_acts(a, c, c->batch, c->acts);
+    cut_tiles(a, c);
     c->logits = cut(a, c->logit_rows, p->vocab * sizeof *c->logits);
     for (unsigned i = 0; i < hke_pool_workers(c->pool); i++)
         cut_worker(a, c, &c->worker[i]);

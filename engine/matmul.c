@@ -25,8 +25,10 @@ void hke_input_of(const struct hke_pass *p, const struct hke_worker *own, const 
     for (size_t i = 0; i < count; i++)
         in->kinds |= 1u << kind_of(p->c, w[i]);
     for (unsigned kind = HKK_KIND_F32; kind < HKK_KINDS; kind++)
-        if (in->kinds & 1u << kind)
+        if (in->kinds & 1u << kind) {
             hkk_acts_place(&in->as[kind], (enum hkk_kind)kind, x, n, w[0]->cols, memory[kind]);
+            in->as[kind].tiles = hke_pass_alone(p) ? NULL : p->c->tiles[kind];
+        }
 }
 
 void hke_input_round(const struct hke_pass *p, const struct hke_input *in, size_t t)

@@ -122,7 +122,7 @@ uint16_t *hke_cache_values(const struct hke_cache *c, size_t layer, size_t head,
 
 enum {
     HKE_ROW_GROUP = 16,    /* rows that are handed out together, and decoded together */
-    HKE_FFN_ROWS = 64,     /* most rows of the gate that a worker takes at once */
+    HKE_FFN_ROWS = 256,    /* most rows of the gate that a worker takes at once */
     HKE_SPLIT_TOKENS = 16, /* at most these have the segments of their past shared out */
 };
 
@@ -157,6 +157,7 @@ struct hke_context {
     float *att;                /* batch x heads * value_dim */
     float *gate;               /* batch x ffn; in the memory of q, k, v and att */
     void *acts[HKK_KINDS];     /* rounded activations of the product that is next, of each kind */
+    void *tiles[HKK_KINDS];    /* the same in tiles, or NULL */
     float *logits;             /* logit_rows x vocab */
     struct hke_worker *worker; /* one for each of the pool */
     const float *last;         /* logits of the last position evaluated */

@@ -102,19 +102,6 @@ void hkk_acts_place(struct hkk_acts *a, enum hkk_kind kind, const float *x, size
     a->sum = (void *)at;
 }
 
-struct hkk_acts hkk_acts_from(const struct hkk_acts *a, size_t first, size_t n)
-{
-    struct hkk_acts view = *a;
-    view.n = n;
-    view.x += first * a->cols;
-    if (a->blocks > 0) {
-        view.q += first * a->cols;
-        view.d += first * a->blocks;
-        view.sum += first * a->sums;
-    }
-    return view;
-}
-
 /* Scores of HKK_QUERIES queries, the sum of one that is not there, and keys or values of four tiles
  * in f32, of a value at least the 8192 numbers that are widened together. */
 size_t hkk_attend_scratch_bytes(size_t key_dim, size_t value_dim)

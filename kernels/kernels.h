@@ -71,6 +71,7 @@ struct hkk_acts {
     int8_t *q;
     float *d;
     int16_t *sum;
+    void *tiles; /* NULL, or memory of hkk_table.tiles_bytes() for the same once more */
 };
 
 enum { HKK_ALIGN = 64 }; /* alignment of memory for activations and scratch */
@@ -82,8 +83,6 @@ size_t hkk_acts_bytes(enum hkk_kind kind, size_t n, size_t cols);
  * hkk_table.quantize does that. X is what the numbers are made from, [n][cols]. */
 void hkk_acts_place(struct hkk_acts *a, enum hkk_kind kind, const float *x, size_t n, size_t cols,
                     void *memory);
-/* The same for the tokens from FIRST on alone, as a view. */
-struct hkk_acts hkk_acts_from(const struct hkk_acts *a, size_t first, size_t n);
 
 /* ---- weights ---- */
 
@@ -131,6 +130,10 @@ struct hkk_query {
 struct hkk_table {
     const char *name;
 
+    /* Bytes that quantize() may have at acts.tiles, aligned as scratch, to leave the tokens there
+     * as this level's products want them. Without, each product has to do that itself, with the
+     * same results. NULL: the level has no use for it. */
+    size_t (*tiles_bytes)(enum hkk_kind kind, size_t n, size_t cols);
     /* Fill the tokens FIRST..FIRST+N of A, which hkk_acts_place() laid out. Nothing for F32. */
     void (*quantize)(const struct hkk_acts *a, size_t first, size_t n);
 

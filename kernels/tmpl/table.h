@@ -1,7 +1,11 @@
 /* The table of a level, from functions that carry its name. */
+#ifndef HKK_TILES_BYTES
+#define HKK_TILES_BYTES NULL
+#endif
 
 const struct hkk_table HKK_NAMED(hkk, HKK_LEVEL) = {
     .name = HKK_LEVEL_NAME,
+    .tiles_bytes = HKK_TILES_BYTES,
     .quantize = FN(quantize),
     .matmul =
         {

@@ -12,9 +12,9 @@
 
 #include "kernels/tmpl/attend.h"
 #include "kernels/tmpl/merge.h"
-#include "kernels/tmpl/quantize.h"
 #include "kernels/tmpl/rows.h"
 
 #include "kernels/x86/amx_matmul.h"
 
+#define HKK_TILES_BYTES FN(tiles_bytes)
 #include "kernels/tmpl/table.h"

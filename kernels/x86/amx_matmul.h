@@ -6,10 +6,8 @@
 #include "kernels/x86/amx_super.h"
 
 enum {
-    TILES_FROM = 6,    /* fewer tokens are multiplied without tiles */
-    MOST_TOKENS = 512, /* at once; fewer of many columns */
-    MOST_NUMBERS = 4 << 20,
-    GROUPS = 4, /* of 16 rows, unpacked together; fewer where they have two planes */
+    MOST_TOKENS = 512, /* at once: a multiple of 32 */
+    GROUPS = 4,        /* of 16 rows, unpacked together; fewer where they have two planes */
     SUPER_GROUPS = 2,
 };
 
@@ -21,30 +19,30 @@ struct shape {
     const struct tile_config *config;
     size_t columns, span; /* of a chunk: columns, blocks of activations */
     size_t groups;        /* of rows, unpacked together */
-    bool sums, split;     /* are wanted of the tokens */
     chunk_fn *multiply;
 };
 
-static const struct shape
-    small = {&tiles_of_64, 256, 8, GROUPS, false, false, FN(small_chunk)},
-    small_min = {&tiles_of_64, 256, 8, GROUPS, true, false, FN(small_chunk_min)},
-    nvfp4 = {&tiles_of_32, 128, 4, GROUPS, false, false, FN(nvfp4_chunk)},
-    super = {&tiles_of_64, 256, 1, SUPER_GROUPS, false, false, FN(super_chunk)},
-    super_min = {&tiles_of_64, 256, 1, SUPER_GROUPS, false, true, FN(super_chunk_min)},
-    super_high = {&tiles_of_64, 256, 1, SUPER_GROUPS, false, false, FN(super_chunk_high)},
-    super_high_min = {&tiles_of_64, 256, 1, SUPER_GROUPS, false, true, FN(super_chunk_high_min)};
+static const struct shape small = {&tiles_of_64, 256, 8, GROUPS, FN(small_chunk)},
+                          small_min = {&tiles_of_64, 256, 8, GROUPS, FN(small_chunk_min)},
+                          nvfp4 = {&tiles_of_32, 128, 4, GROUPS, FN(nvfp4_chunk)},
+                          super = {&tiles_of_64, 256, 1, SUPER_GROUPS, FN(super_chunk)},
+                          super_min = {&tiles_of_64, 256, 1, SUPER_GROUPS, FN(super_chunk_min)},
+                          super_high = {&tiles_of_64, 256, 1, SUPER_GROUPS, FN(super_chunk_high)},
+                          super_high_min = {&tiles_of_64, 256, 1, SUPER_GROUPS,
+                                            FN(super_chunk_high_min)};
 
-static inline size_t tile_bytes(size_t n)
+/* Scratch of a product with N tokens, beside the tokens. */
+static inline size_t work_bytes(size_t n)
 {
-    return GROUPS * sizeof(struct rows) + sizeof(struct packed) +
-           GROUPS * up_to(n, 32) * 16 * sizeof(float);
+    size_t most = up_to(n < MOST_TOKENS ? n : MOST_TOKENS, 32);
+    return GROUPS * (sizeof(struct rows) + most * 16 * sizeof(float)) + sizeof(struct packed);
 }
 
 /* GROUPS groups of rows from ROW on, of which COUNT rows exist. */
 static inline void chunk_of_rows(struct tile_product *p, const struct hkk_matrix *w, size_t row,
                                  size_t row_bytes, const struct shape *shape, pack_fn *pack)
 {
-    size_t count = p->out.count, blocks = p->s.a->blocks;
+    size_t count = p->out.count, blocks = p->a->blocks;
     p->groups = (count + 15) / 16;
     for (size_t b = 0; b < blocks; b += shape->span) {
         for (size_t g = 0; g < p->groups; g++) {
@@ -62,54 +60,54 @@ static inline void chunk_of_rows(struct tile_product *p, const struct hkk_matrix
     }
 }
 
-static __attribute__((noinline)) void FN(tiles)(const struct hkk_matrix *w, size_t row0,
-                                                size_t rows, size_t row_bytes,
-                                                const struct hkk_acts *a, float *y, size_t stride,
-                                                char *scratch, const struct shape *shape,
+/* Rows [ROW0, ROW0 + ROWS) times the tokens of P, whose scratch is behind SCRATCH. */
+static __attribute__((noinline)) void FN(tiles)(struct tile_product *p, const struct hkk_matrix *w,
+                                                size_t row0, size_t rows, size_t row_bytes,
+                                                float *y, char *scratch, const struct shape *shape,
                                                 pack_fn *pack)
 {
-    struct tile_product p;
-    p.rows = (void *)scratch;
-    p.packed = (void *)(p.rows + GROUPS);
-    p.out.making = (void *)(p.packed + 1);
-    p.out.tiles = up_to(a->n, 32) / 16;
-    p.out.n = a->n;
-    p.out.stride = stride;
-    tokens_place(&p.s, a, shape->span, shape->columns, shape->sums, shape->split,
-                 (char *)(p.out.making + GROUPS * p.out.tiles * 256));
-    memset(p.rows, 0, GROUPS * sizeof *p.rows);
+    p->rows = (void *)scratch;
+    p->packed = (void *)(p->rows + GROUPS);
+    p->out.making = (void *)(p->packed + 1);
+    p->out.tiles = p->s.tiles;
+    memset(p->rows, 0, GROUPS * sizeof *p->rows);
     stored();
     _tile_loadconfig(shape->config);
     for (size_t r = row0, most = 16 * shape->groups; r < row0 + rows; r += most) {
         size_t left = row0 + rows - r;
-        p.out.count = left < most ? left : most;
-        p.out.y = y + r;
-        chunk_of_rows(&p, w, r, row_bytes, shape, pack);
+        p->out.count = left < most ? left : most;
+        p->out.y = y + r;
+        chunk_of_rows(p, w, r, row_bytes, shape, pack);
     }
     _tile_release();
 }
 
-static inline size_t most_tokens(size_t cols)
+/* The tokens of A in tiles; at SCRATCH, unless quantize() has left them elsewhere. */
+static inline struct tokens tokens_of(const struct hkk_acts *a, void *scratch)
 {
-    size_t most = MOST_NUMBERS / cols / 32 * 32;
-    return most < 32 ? 32 : most > MOST_TOKENS ? MOST_TOKENS : most;
+    struct tokens s = tokens_in(a, a->tiles != NULL ? a->tiles : scratch);
+    if (a->tiles == NULL)
+        put_tokens(&s, a, 0, a->n);
+    return s;
 }
 
 /* Products with few tokens are those of AVX-512. */
 static inline void product(unsigned type, const struct hkk_matrix *w, size_t row0, size_t rows,
-                           const struct hkk_acts *a, float *y, size_t stride, void *scratch,
+                           const struct hkk_acts *a, float *y, size_t stride, char *scratch,
                            const struct shape *shape, pack_fn *pack)
 {
     if (a->n < TILES_FROM) {
         hkk_avx512.matmul[type](w, row0, rows, a, y, stride, scratch);
         return;
     }
-    size_t most = most_tokens(w->cols);
-    for (size_t t = 0; t < a->n; t += most) {
-        struct hkk_acts some = hkk_acts_from(a, t, a->n - t < most ? a->n - t : most);
+    const struct tokens all = tokens_of(a, scratch + work_bytes(a->n));
+    for (size_t t = 0; t < a->n; t += MOST_TOKENS) {
+        size_t n = a->n - t < MOST_TOKENS ? a->n - t : MOST_TOKENS;
+        struct tile_product p = {.a = a, .s = tokens_from(&all, t / 16, n)};
+        p.out.n = n;
+        p.out.stride = stride;
         FN(tiles)
-        (w, row0, rows, hkk_row_bytes(type, w->cols), &some, y + t * stride, stride, scratch, shape,
-         pack);
+        (&p, w, row0, rows, hkk_row_bytes(type, w->cols), y + t * stride, scratch, shape, pack);
     }
 }
 
@@ -126,7 +124,7 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
                                 size_t row_bytes, size_t count, size_t b, struct rows *out)        \
     {                                                                                              \
         const struct plan f = {__VA_ARGS__};                                                       \
-        size_t blocks = p->s.a->blocks - b < 8 ? p->s.a->blocks - b : 8;                           \
+        size_t blocks = p->a->blocks - b < 8 ? p->a->blocks - b : 8;                               \
         for (size_t r = 0; r < count; r++)                                                         \
             pack_small(p->packed, out, r, row + r * row_bytes, b, blocks, number,                  \
                        sizeof(struct hk_##type), f, codes_##type);                                 \
@@ -147,7 +145,7 @@ SMALL(q5_1, HKK_Q5_1, small_min, .minimums = true)
 static void FN(pack_nvfp4)(const struct tile_product *p, const uint8_t *row, size_t row_bytes,
                            size_t count, size_t b, struct rows *out)
 {
-    size_t blocks = p->s.a->blocks - b < 4 ? p->s.a->blocks - b : 4;
+    size_t blocks = p->a->blocks - b < 4 ? p->a->blocks - b : 4;
     for (size_t r = 0; r < count; r++)
         pack_nvfp4(p->packed, out, r, row + r * row_bytes, b, blocks);
     turn_small(p->packed, out, 4);
@@ -204,8 +202,9 @@ FLOAT(bf16, HKK_BF16)
 
 static size_t FN(scratch_bytes)(size_t cols, size_t n)
 {
-    size_t most = most_tokens(cols > 0 ? cols : 1), some = n < most ? n : most;
-    size_t mine = tile_bytes(some) + tokens_bytes(cols, some);
+    size_t small_ones = FN(tiles_bytes)(HKK_KIND_Q8_32, n, cols);
+    size_t supers = FN(tiles_bytes)(HKK_KIND_Q8_256, n, cols);
+    size_t mine = work_bytes(n) + (small_ones > supers ? small_ones : supers);
     size_t others = hkk_avx512.scratch_bytes(cols, n);
     return up_to(mine > others ? mine : others, HKK_ALIGN);
 }

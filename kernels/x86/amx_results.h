@@ -16,7 +16,8 @@ struct results {
 };
 
 struct tile_product {
-    struct tokens s;
+    const struct hkk_acts *a;
+    struct tokens s;   /* of A, or some of them */
     struct rows *rows; /* of GROUPS */
     struct packed *packed;
     struct results out;

@@ -8,6 +8,8 @@
 
 #define ALWAYS static inline __attribute__((always_inline))
 
+enum { TILES_FROM = 6 }; /* fewer tokens are multiplied without tiles */
+
 /* What LDTILECFG reads. */
 struct tile_config {
     uint8_t palette, start_row, reserved[14];

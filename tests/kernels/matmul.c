@@ -108,7 +108,7 @@ void random_weights(struct random *r, unsigned type, uint8_t *w, size_t bytes, u
 struct problem {
     size_t cols, row0, rows, n, stride;
     struct hkk_acts a;
-    struct buffer w, x, acts, y, scratch;
+    struct buffer w, x, acts, tiles, y, scratch;
 };
 
 static struct buffer aligned_buffer(size_t bytes)
@@ -123,6 +123,16 @@ static void random_shape(struct random *r, unsigned type, struct problem *p)
     p->row0 = random_below(r, 3);
     p->rows = 1 + random_below(r, random_below(r, 4) == 0 ? 40 : 18);
     p->n = random_below(r, 3) == 0 ? 1 : 1 + random_below(r, 20);
+    if (block > 1 && random_below(r, 25) == 0) { /* more than tiles and groups of them hold */
+        p->cols = block * (1 + random_below(r, 3));
+        p->rows = 1 + random_below(r, 100);
+        p->n = 1 + random_below(r, 200);
+    }
+    if (block == 1 && random_below(r, 6) == 0) { /* more than one panel, stretch and block */
+        p->cols = 1 + random_below(r, 2500);
+        p->rows = 1 + random_below(r, 150);
+        p->n = 1 + random_below(r, 40);
+    }
     p->stride = p->row0 + p->rows + random_below(r, 3);
 }
 
@@ -143,7 +153,7 @@ static void problem_new(struct run *r, unsigned type, unsigned weights, unsigned
 
 static void problem_free(struct problem *p)
 {
-    struct buffer *all[] = {&p->w, &p->x, &p->acts, &p->y, &p->scratch};
+    struct buffer *all[] = {&p->w, &p->x, &p->acts, &p->tiles, &p->y, &p->scratch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         buffer_free(all[i]);
 }
@@ -163,9 +173,20 @@ static void multiply(const struct hkk_table *level, unsigned type, struct proble
     level->matmul[type](&w, p->row0, p->rows, &p->a, results(p), p->stride, p->scratch.p);
 }
 
+/* The activations once more as LEVEL leaves them for itself. */
+static void tiles_new(const struct hkk_table *level, struct problem *p)
+{
+    if (p->a.blocks == 0 || level->tiles_bytes == NULL)
+        return;
+    p->tiles = aligned_buffer(level->tiles_bytes(p->a.kind, p->n, p->cols));
+    p->a.tiles = p->tiles.p;
+    for (size_t t = 0; t < p->n; t++)
+        level->quantize(&p->a, t, 1);
+}
+
 bool check_matmul(struct run *r, unsigned type, unsigned round)
 {
-    struct problem p;
+    struct problem p = {0};
     random_shape(&r->random, type, &p);
     unsigned hostile = round % 3 == 0 ? 0 : (unsigned)random_below(&r->random, 5);
     unsigned acts = round % 2 == 0 ? 0 : (unsigned)random_below(&r->random, FLOAT_KINDS);
@@ -177,12 +198,15 @@ bool check_matmul(struct run *r, unsigned type, unsigned round)
         return differs(r, "no memory");
     memcpy(expected, results(&p), count * sizeof *expected);
     buffer_free(&p.scratch);
+    if (random_below(&r->random, 2) == 0)
+        tiles_new(r->level, &p);
     multiply(r->level, type, &p);
     char note[100];
     snprintf(note, sizeof note, "%zu+%zu rows of %zu, %zu tokens, stride %zu, inputs %u %u", p.row0,
              p.rows, p.cols, p.n, p.stride, hostile, acts);
     bool good = same_floats(r, results(&p), expected, count, note);
-    if (!buffer_intact(&p.y) || !buffer_intact(&p.scratch))
+    if (!buffer_intact(&p.y) || !buffer_intact(&p.scratch) ||
+        (p.a.tiles != NULL && !buffer_intact(&p.tiles)))
         good = differs(r, "%s: wrote outside its memory", note);
     free(expected);
     problem_free(&p);
@@ -231,7 +255,7 @@ bool define_matmul(struct run *r, unsigned type)
 {
     bool good = true;
     for (int i = 0; good && i < 20; i++) {
-        struct problem p;
+        struct problem p = {0};
         random_shape(&r->random, type, &p);
         problem_new(r, type, 0, 0, &p);
         multiply(r->reference, type, &p);
