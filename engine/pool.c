@@ -23,8 +23,7 @@ enum {
     SPIN_NS = 200 * 1000, /* longer than waking a thread takes, shorter than anyone notices */
     YIELDS = 2,           /* then let others run, before sleeping */
     CROWDED_YIELDS = 16,  /* the one waited for may need this processor */
-    FEWEST_ALONE = 8,     /* runs that are better done alone, before the others are tried again */
-    MOST_ALONE = 1024,
+    ALONE_TIMES = 16,     /* as long as a run that was hindered, before all are tried again */
 };
 
 struct worker {
@@ -42,10 +41,9 @@ struct hke_pool {
     bool crowded;     /* more workers than can run at the same time */
     bool alone;       /* the caller runs FN by itself, the others wait for the next run */
 
-    /* The caller's: how long it waited for others in this run; for how many runs it will do better
-     * without them, and for how many the next time. */
-    int64_t waited;
-    unsigned runs_alone, next_alone;
+    /* The caller's: how long it waited for others in this run; until when it does better without
+     * them, or 0. */
+    int64_t waited, alone_until;
     pthread_t owner;
 
     alignas(LINE) atomic_uint arrived; /* at the barrier that is open */
@@ -195,25 +193,17 @@ void hke_pool_run_alone(struct hke_pool *p, hke_pool_fn *fn, void *arg)
 
 /* Alone the caller takes as long as all workers' shares, so with W workers it is sooner where it
  * waits for more than 1 - 1 / W of the time: where they share processors with each other or with
- * other programs. If that lasts, it is tried again ever more rarely. */
-static void judge(struct hke_pool *p, int64_t took)
+ * other programs. Finding that out again costs a run as slow, so not before many times as long. */
+static void judge(struct hke_pool *p, int64_t start)
 {
+    int64_t now = nanoseconds(), took = now - start;
     bool hindered = (double)(took - p->waited) * p->workers < (double)took;
-    if (!hindered) {
-        p->next_alone = FEWEST_ALONE;
-        return;
-    }
-    p->runs_alone = p->next_alone;
-    if (p->next_alone < MOST_ALONE)
-        p->next_alone *= 2;
+    p->alone_until = hindered ? now + ALONE_TIMES * took : 0;
 }
 
-bool hke_pool_hindered(struct hke_pool *p)
+bool hke_pool_hindered(const struct hke_pool *p)
 {
-    if (p->runs_alone == 0)
-        return false;
-    p->runs_alone--;
-    return true;
+    return p->alone_until != 0 && nanoseconds() < p->alone_until;
 }
 
 void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg)
@@ -229,7 +219,7 @@ void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg)
     meet(p);
     fn(arg, 0, p->workers);
     p->waited += meet(p);
-    judge(p, nanoseconds() - start);
+    judge(p, start);
 }
 
 /* ---- threads ---- */
@@ -284,10 +274,8 @@ enum hk_status hke_pool_new(unsigned threads, struct hke_pool **out, struct hk_e
     struct hke_pool *p = aligned_alloc(LINE, (size + LINE - 1) / LINE * LINE);
     if (p == NULL)
         return hk_fail_nomem(err);
-    *p = (struct hke_pool){.workers = threads,
-                           .crowded = threads > hke_cores_usable(),
-                           .next_alone = FEWEST_ALONE,
-                           .owner = pthread_self()};
+    *p = (struct hke_pool){
+        .workers = threads, .crowded = threads > hke_cores_usable(), .owner = pthread_self()};
     int failed = start(p);
     if (failed != 0) {
         unsigned number = p->started + 1;

@@ -34,10 +34,9 @@ void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg);
  * the others. */
 void hke_pool_run_alone(struct hke_pool *p, hke_pool_fn *fn, void *arg);
 
-/* Whether the caller had better run alone for once: in a recent run it waited for the others so
- * long, because processors are short, that it would have been sooner without them. Asked before
- * each run; now and then it is false, to find out whether that is still so. */
-bool hke_pool_hindered(struct hke_pool *p);
+/* Whether the caller had better run alone: a moment ago it waited for the others so long, because
+ * processors are short, that it would have been sooner without them. */
+bool hke_pool_hindered(const struct hke_pool *p);
 
 /* ---- inside such a function ---- */
 
