@@ -6,5 +6,6 @@
 #include "kernels/x86/vec_avx2.h"
 
 #include "kernels/x86/ints_256.h"
+#include "kernels/x86/part_256.h"
 
 #include "kernels/x86/level.h"

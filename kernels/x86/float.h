@@ -1,4 +1,11 @@
-/* Float weights: sixteen lanes along the row, for tiles of rows and tokens. */
+/* Float weights: sixteen lanes along the row.
+ *
+ * Few tokens stream along rows where they lie. For many, a panel of rows is widened once, and in
+ * each stretch of columns FLOAT_BLOCK tokens, which stay in the first cache, meet all its rows: a
+ * tile of PART_ROWS rows by PART_TOKENS tokens has its accumulators in registers, which wait in
+ * scratch from one stretch to the next. In the end there is one tree for each result, sixteen rows
+ * at a time. All is laid out in the order in which it is read: rows of a power of two of bytes
+ * would meet in few sets of the cache. */
 #ifndef HKK_X86_FLOAT_H
 #define HKK_X86_FLOAT_H
 
@@ -30,11 +37,13 @@ ALWAYS vec widen_some(const uint8_t *p, size_t n, size_t size, widen_fn *widen)
     return widen(some);
 }
 
-/* NR rows of ROW_BYTES at W times NT tokens of X. */
-ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size_t cols, float *y,
-                        size_t stride, size_t size, widen_fn *widen, int nr, int nt)
+/* ---- few tokens ---- */
+
+/* NR rows of ROW_BYTES at W times NT tokens of X. The same columns of the next rows are fetched. */
+ALWAYS void float_stream(const uint8_t *w, size_t row_bytes, const float *x, size_t cols, float *y,
+                         size_t stride, size_t size, widen_fn *widen, int nr, int nt)
 {
-    vec acc[4][FLOAT_TOKENS];
+    vec acc[4][PART_TOKENS];
 #pragma GCC unroll 4
     for (int r = 0; r < nr; r++)
 #pragma GCC unroll 6
@@ -44,8 +53,11 @@ ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size
     for (; k + 16 <= cols; k += 16) {
         vec v[4];
 #pragma GCC unroll 4
-        for (int r = 0; r < nr; r++)
-            v[r] = widen(w + (size_t)r * row_bytes + k * size);
+        for (int r = 0; r < nr; r++) {
+            const uint8_t *p = w + (size_t)r * row_bytes + k * size;
+            __builtin_prefetch(p + (size_t)nr * row_bytes);
+            v[r] = widen(p);
+        }
 #pragma GCC unroll 6
         for (int t = 0; t < nt; t++) {
             vec u = v_load(x + (size_t)t * cols + k);
@@ -66,32 +78,207 @@ ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size
         }
 }
 
-/* NR rows by NT tokens, and by single ones in the end. */
-ALWAYS void float_tokens(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a, float *y,
-                         size_t stride, size_t size, widen_fn *widen, int nr, size_t nt)
+/* NR rows times all tokens of A, at most PART_TOKENS. */
+ALWAYS void float_few(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a, float *y,
+                      size_t stride, size_t size, widen_fn *widen, int nr)
 {
-    size_t t = 0;
-    for (; nt > 1 && t + nt <= a->n; t += nt)
-        float_block(w, row_bytes, a->x + t * a->cols, a->cols, y + t * stride, stride, size, widen,
-                    nr, (int)nt);
-    for (; t < a->n; t++)
-        float_block(w, row_bytes, a->x + t * a->cols, a->cols, y + t * stride, stride, size, widen,
-                    nr, 1);
+    enum { MOST = PART_TOKENS };
+    switch (a->n) {
+    case 1:
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 1);
+        break;
+    case 2:
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 2);
+        break;
+    case 3:
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 3);
+        break;
+    case 4:
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MOST < 4 ? 1 : 4);
+        break;
+    case 5:
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MOST < 5 ? 1 : 5);
+        break;
+    case 6:
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MOST < 6 ? 1 : 6);
+        break;
+    default:
+        break;
+    }
 }
 
-/* Rows as f32 into SCRATCH, then as such. */
-ALWAYS void float_widened(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a, float *y,
-                          size_t stride, size_t size, widen_fn *widen, int nr, float *row)
+/* ---- many tokens ---- */
+
+enum { ACC_ROW = FLOAT_BLOCK * 16 };
+
+/* A panel, of which COUNT rows are used. */
+struct panel {
+    size_t rows, count, steps;
+    /* [stretch][PART_ROWS rows][part][step][row][PART]; stretches of FLOAT_STEPS but for the last
+     */
+    float *w;
+    float *x;   /* [PART_TOKENS tokens][part][step][token][PART] of a stretch */
+    float *acc; /* [PART_ROWS rows][token][row][16] */
+};
+
+static inline size_t float_panel_rows(size_t cols)
 {
-    size_t whole = a->cols / 16 * 16, rest = a->cols % 16, length = whole + 16;
-    for (size_t r = 0; r < (size_t)nr; r++) {
-        for (size_t k = 0; k < whole; k += 16)
-            v_store(row + r * length + k, widen(w + r * row_bytes + k * size));
-        v_store(row + r * length + whole,
-                widen_some(w + r * row_bytes + whole * size, rest, size, widen));
+    size_t rows = FLOAT_BYTES / (cols * sizeof(float)) / 16 * 16;
+    return rows < 16 ? 16 : rows > FLOAT_PANEL ? FLOAT_PANEL : rows;
+}
+
+static inline struct panel float_panel(size_t cols, void *scratch)
+{
+    struct panel p = {.rows = float_panel_rows(cols), .steps = (cols + 15) / 16};
+    p.acc = scratch;
+    p.x = p.acc + p.rows * ACC_ROW;
+    p.w = p.x + FLOAT_BLOCK * FLOAT_STEPS * 16;
+    return p;
+}
+
+/* The panel's rows from R on, PART_ROWS of them, in the stretch from step S on, which has N. */
+static inline float *float_rows(const struct panel *p, size_t r, size_t s, size_t n)
+{
+    return p->w + 16 * (s * p->rows + r * n);
+}
+
+/* Row R of the panel from W; zeros where it is not there. */
+ALWAYS void widen_row(const struct panel *p, size_t r, const uint8_t *w, size_t cols, size_t size,
+                      widen_fn *widen)
+{
+    for (size_t s = 0; s < p->steps; s += FLOAT_STEPS) {
+        size_t n = smaller(FLOAT_STEPS, p->steps - s);
+        float *to = float_rows(p, r / PART_ROWS * PART_ROWS, s, n) + r % PART_ROWS * PART;
+        for (size_t i = 0; i < n; i++) {
+            size_t k = (s + i) * 16;
+            vec v = r >= p->count    ? v_set(0)
+                    : k + 16 <= cols ? widen(w + k * size)
+                                     : widen_some(w + k * size, cols - k, size, widen);
+            store_parts(to + i * PART_ROWS * PART, v, n * PART_ROWS * PART);
+        }
     }
-    float_tokens((const uint8_t *)row, length * sizeof *row, a, y, stride, sizeof *row, widen_f32,
-                 nr, FLOAT_TOKENS);
+}
+
+/* N steps from S on of TOKENS tokens from X on. */
+static inline void float_tokens(const struct panel *p, const float *x, size_t cols, size_t tokens,
+                                size_t s, size_t n)
+{
+    for (size_t t = 0; t < tokens; t++) {
+        float *to = p->x + t / PART_TOKENS * PART_TOKENS * n * 16 + t % PART_TOKENS * PART;
+        for (size_t i = 0; i < n; i++) {
+            size_t k = (s + i) * 16;
+            const float *from = x + t * cols + k;
+            store_parts(to + i * PART_TOKENS * PART,
+                        k + 16 <= cols ? v_load(from) : v_load_some(from, cols - k),
+                        n * PART_TOKENS * PART);
+        }
+    }
+}
+
+/* One part of PART_ROWS rows by NT tokens over STEPS steps. */
+ALWAYS void float_part(const float *w, const float *x, size_t steps, float *to, bool first, int nt)
+{
+    part acc[PART_ROWS][PART_TOKENS];
+#pragma GCC unroll 6
+    for (int t = 0; t < nt; t++)
+#pragma GCC unroll 4
+        for (int r = 0; r < PART_ROWS; r++)
+            acc[r][t] = first ? part_zero() : part_load(to + 16 * (t * PART_ROWS + r));
+#pragma GCC unroll 1
+    for (; steps > 0; steps--, w += PART_ROWS * PART, x += PART_TOKENS * PART) {
+        part v[PART_ROWS];
+#pragma GCC unroll 4
+        for (int r = 0; r < PART_ROWS; r++)
+            v[r] = part_load(w + r * PART);
+#pragma GCC unroll 6
+        for (int t = 0; t < nt; t++) {
+            part u = part_load(x + t * PART);
+#pragma GCC unroll 4
+            for (int r = 0; r < PART_ROWS; r++)
+                acc[r][t] = part_fma(v[r], u, acc[r][t]);
+        }
+    }
+#pragma GCC unroll 6
+    for (int t = 0; t < nt; t++)
+#pragma GCC unroll 4
+        for (int r = 0; r < PART_ROWS; r++)
+            part_store(to + 16 * (t * PART_ROWS + r), acc[r][t]);
+}
+
+ALWAYS void float_parts(const float *w, const float *x, size_t steps, float *to, bool first, int nt)
+{
+    for (size_t i = 0; i < PARTS; i++)
+        float_part(w + i * steps * PART_ROWS * PART, x + i * steps * PART_TOKENS * PART, steps,
+                   to + i * PART, first, nt);
+}
+
+static __attribute__((noinline)) void FN(float_tile)(const float *w, const float *x, size_t steps,
+                                                     float *to, bool first, size_t nt)
+{
+    enum { MOST = PART_TOKENS };
+    if (nt == MOST)
+        float_parts(w, x, steps, to, first, MOST);
+    else if (nt == 1)
+        float_parts(w, x, steps, to, first, 1);
+    else if (nt == 2)
+        float_parts(w, x, steps, to, first, 2);
+    else if (nt == 3)
+        float_parts(w, x, steps, to, first, 3);
+    else if (nt == 4)
+        float_parts(w, x, steps, to, first, MOST < 4 ? 1 : 4);
+    else
+        float_parts(w, x, steps, to, first, MOST < 5 ? 1 : 5);
+}
+
+/* Fetch what float_tokens() will read after the stretch from S on, while that is multiplied: the
+ * next stretch, or the first one of the next tokens. Share R of the rows' shares. Fetching past the
+ * end does no harm. */
+static inline void float_fetch(const struct panel *p, const float *x, size_t cols, size_t s,
+                               size_t r)
+{
+    size_t next = s + FLOAT_STEPS, at = next < p->steps ? next * 16 : FLOAT_BLOCK * cols;
+    for (size_t t = r / PART_ROWS; t < FLOAT_BLOCK; t += p->rows / PART_ROWS)
+        for (size_t i = 0; i < FLOAT_STEPS; i++)
+            __builtin_prefetch((const char *)x + (at + t * cols + i * 16) * sizeof *x, 0, 2);
+}
+
+/* The panel times TOKENS tokens, at most FLOAT_BLOCK. */
+static void FN(float_block)(const struct panel *p, const float *x, size_t cols, size_t tokens,
+                            float *y, size_t stride)
+{
+    for (size_t s = 0; s < p->steps; s += FLOAT_STEPS) {
+        size_t n = smaller(FLOAT_STEPS, p->steps - s);
+        float_tokens(p, x, cols, tokens, s, n);
+        for (size_t r = 0; r < p->count; r += PART_ROWS) {
+            float_fetch(p, x, cols, s, r);
+            for (size_t t = 0; t < tokens; t += PART_TOKENS)
+                FN(float_tile)
+            (float_rows(p, r, s, n), p->x + t * n * 16, n,
+             p->acc + r * ACC_ROW + t * PART_ROWS * 16, s == 0, smaller(PART_TOKENS, tokens - t));
+        }
+    }
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t r = 0; r < p->count; r += 16) {
+            vec v = trees(p->acc + r * ACC_ROW + t * PART_ROWS * 16, PART_ROWS * ACC_ROW);
+            if (p->count - r >= 16)
+                v_store(y + t * stride + r, v);
+            else
+                v_store_some(y + t * stride + r, v, p->count - r);
+        }
+}
+
+ALWAYS void float_many(const uint8_t *w, size_t row_bytes, size_t rows, const struct hkk_acts *a,
+                       float *y, size_t stride, size_t size, widen_fn *widen, struct panel *p)
+{
+    for (size_t r = 0; r < rows; r += p->rows) {
+        p->count = smaller(p->rows, rows - r);
+        for (size_t i = 0; i < (p->count + PART_ROWS - 1) / PART_ROWS * PART_ROWS; i++)
+            widen_row(p, i, w + (r + i) * row_bytes, a->cols, size, widen);
+        for (size_t t = 0; t < a->n; t += FLOAT_BLOCK)
+            FN(float_block)
+        (p, a->x + t * a->cols, a->cols, smaller(FLOAT_BLOCK, a->n - t), y + t * stride + r,
+         stride);
+    }
 }
 
 #define FLOAT(type, size)                                                                          \
@@ -99,16 +286,23 @@ ALWAYS void float_widened(const uint8_t *w, size_t row_bytes, const struct hkk_a
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
     {                                                                                              \
-        size_t r = row0, row_bytes = w->cols * (size);                                             \
-        const uint8_t *p = w->data + r * row_bytes;                                                \
-        if (a->n < 3)                                                                              \
-            for (; r + 4 <= row0 + rows; r += 4, p += 4 * row_bytes)                               \
-                float_tokens(p, row_bytes, a, y + r, stride, size, widen_##type, 4, 1);            \
-        for (; r + FLOAT_ROWS <= row0 + rows; r += FLOAT_ROWS, p += FLOAT_ROWS * row_bytes)        \
-            float_widened(p, row_bytes, a, y + r, stride, size, widen_##type, FLOAT_ROWS,          \
-                          scratch);                                                                \
-        for (; r < row0 + rows; r++, p += row_bytes)                                               \
-            float_widened(p, row_bytes, a, y + r, stride, size, widen_##type, 1, scratch);         \
+        size_t row_bytes = w->cols * (size), r = 0, each = a->n == 1 ? 4 : 2;                      \
+        const uint8_t *p = w->data + row0 * row_bytes;                                             \
+        struct panel panel;                                                                        \
+        y += row0;                                                                                 \
+        if (a->n > PART_TOKENS) {                                                                  \
+            panel = float_panel(w->cols, scratch);                                                 \
+            float_many(p, row_bytes, rows, a, y, stride, size, widen_##type, &panel);              \
+            return;                                                                                \
+        }                                                                                          \
+        for (; r + each <= rows; r += each)                                                        \
+            if (each == 4)                                                                         \
+                float_stream(p + r * row_bytes, row_bytes, a->x, a->cols, y + r, stride, size,     \
+                             widen_##type, 4, 1);                                                  \
+            else                                                                                   \
+                float_few(p + r * row_bytes, row_bytes, a, y + r, stride, size, widen_##type, 2);  \
+        for (; r < rows; r++)                                                                      \
+            float_few(p + r * row_bytes, row_bytes, a, y + r, stride, size, widen_##type, 1);      \
     }
 
 FLOAT(f32, 4)
@@ -117,12 +311,14 @@ FLOAT(bf16, 2)
 
 #undef FLOAT
 
-/* A tile and sums of 16 of all tokens' q, or rows in f32. */
+/* A tile and sums of 16 of all tokens' q, or a panel. */
 static size_t FN(scratch_bytes)(size_t cols, size_t n)
 {
-    size_t rows = FLOAT_ROWS * (cols + 16) * sizeof(float);
+    size_t rows = float_panel_rows(cols), steps = (cols + 15) / 16;
+    size_t floats = rows * (ACC_ROW + steps * 16) + FLOAT_BLOCK * FLOAT_STEPS * 16;
+    size_t bytes = floats * sizeof(float);
     size_t tile = sizeof(struct tile) + n * (cols / 16) * sizeof(int16_t);
-    return ((rows > tile ? rows : tile) + HKK_ALIGN - 1) / HKK_ALIGN * HKK_ALIGN;
+    return ((bytes > tile ? bytes : tile) + HKK_ALIGN - 1) / HKK_ALIGN * HKK_ALIGN;
 }
 
 #endif

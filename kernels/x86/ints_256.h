@@ -4,9 +4,8 @@
 
 #include "kernels/x86/few.h"
 
-/* Sixteens of rows of a tile and the tokens that they meet at once, and rows and tokens of float
- * weights: what the registers hold. */
-enum { REGS = 1, TOKENS = 4, FLOAT_ROWS = 2, FLOAT_TOKENS = 3 };
+/* Sixteens of rows of a tile and the tokens that they meet at once: what the registers hold. */
+enum { REGS = 1, TOKENS = 4 };
 
 typedef struct {
     __m256i a, b; /* lanes 0..7, 8..15 */

@@ -4,7 +4,7 @@
 
 #include "kernels/x86/few.h"
 
-enum { REGS = 2, TOKENS = 6, FLOAT_ROWS = 4, FLOAT_TOKENS = 6 };
+enum { REGS = 2, TOKENS = 6 };
 
 typedef __m512i ints;
 

@@ -1,5 +1,5 @@
-/* A level of x86-64, once its file has named it and chosen its registers: dot_*.h, vec_*.h and
- * ints_*.h. */
+/* A level of x86-64, once its file has named it and chosen its registers: dot_*.h, vec_*.h,
+ * ints_*.h and part_*.h. */
 #include "kernels/levels.h"
 #include "kernels/tmpl/level.h"
 
