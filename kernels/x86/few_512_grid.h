@@ -36,6 +36,10 @@ ALWAYS long long entry_8(const void *p)
     return e;
 }
 
+/* gcc's gathers are macros at -O0, with conversions of their own. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
 /* Of eight bytes, at GRID, and of four. A gather is a quarter to a third faster than loads one by
  * one into parts of a register; it begins with zeros, or it would wait for what the register held.
  */
@@ -50,6 +54,8 @@ ALWAYS __m512i sixteen_entries(const uint8_t *grid, const uint16_t *index)
     __m512i at = _mm512_cvtepu16_epi32(load32(index));
     return _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, at, grid, 4);
 }
+
+#pragma GCC diagnostic pop
 
 /* ---- signs, scales and indices of a row ---- */
 
