@@ -36,7 +36,11 @@ found() {
         NF > 1 {
             code = $2 " "
             while (sub(/^(lock|rep|repz|repnz|notrack|bnd|data16|cs|ds) /, "", code)) { }
-            if (code ~ beyond && code !~ /^ver[rw] /) { sub(/ .*/, "", code); if (!seen[object, code]++) print object, code }
+            if (code !~ beyond || code ~ /^ver[rw] /)
+                next
+            sub(/ .*/, "", code)
+            if (!seen[object, code]++)
+                print object, code
         }'
 }
 
