@@ -66,12 +66,15 @@ ALWAYS __m256i sums_of_8(const __m256i v[8])
                             _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* Rows lie far apart, which the processor's own prefetching does not follow well. */
-ALWAYS void ahead(const uint8_t *p, const size_t at[8])
+/* Ask for BYTES bytes at P; those of long rows would push each other out of the first cache. */
+ALWAYS void fetch(const uint8_t *p, size_t bytes, bool far)
 {
-    enum { DISTANCE = 512 };
-    for (int r = 0; r < 8; r++)
-        _mm_prefetch((const char *)p + at[r] + DISTANCE, _MM_HINT_T0);
+    if (far)
+        for (size_t line = 0; line < bytes; line += 64)
+            _mm_prefetch((const char *)p + line, _MM_HINT_T1);
+    else
+        for (size_t line = 0; line < bytes; line += 64)
+            _mm_prefetch((const char *)p + line, _MM_HINT_T0);
 }
 
 /* Eight halves at P + AT[r]. */
@@ -134,18 +137,22 @@ ALWAYS __m256i code_dots(const uint8_t *p, const size_t at[8], const int8_t *q, 
     return sums_of_8(v);
 }
 
-/* Row r begins AT[r] after P. */
-ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t,
-                        unsigned type, size_t size, struct form f, small_fn *codes)
+enum { FAR_ROWS = 12 << 10 }; /* from this length of eight rows on the next ones are far */
+
+/* Row r begins AT[r] after P; the rows after these, at NEXT, are fetched meanwhile. */
+ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const uint8_t *next,
+                        const struct hkk_acts *a, size_t t, unsigned type, size_t size,
+                        struct form f, small_fn *codes)
 {
+    const bool far = 8 * size * a->blocks > FAR_ROWS;
     const int8_t *q = a->q + t * a->cols;
     const float *dx = a->d + t * a->blocks;
     const int16_t *sum = a->sum + t * a->sums;
     __m256 acc = _mm256_setzero_ps();
-    for (size_t b = 0; b < a->blocks; b++, p += size, q += 32) {
+    for (size_t b = 0; b < a->blocks; b++, p += size, q += 32, next += 8 * size) {
         __m256i dot =
             f.nibbles > 0 ? nibble_dots(p + f.nibbles, at, q, f) : code_dots(p, at, q, f, codes);
-        ahead(p, at);
+        fetch(next, 8 * size, far);
         if (f.offset != 0)
             dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(f.offset * sum[b]));
         __m256 x_scale = _mm256_set1_ps(dx[b]);
@@ -161,8 +168,10 @@ ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const struct hkk_a
 
 /* A block of 64 is two times 32; the halves of a register are groups of 16. The offset is taken
  * from the codes, as there are no sums of 16. */
-ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t)
+ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const uint8_t *next,
+                        const struct hkk_acts *a, size_t t)
 {
+    const size_t each = 8 * sizeof(struct hk_nvfp4) / 2; /* bytes of eight rows and 32 columns */
     const struct form form = {.is_signed = true};
     const __m256i zero = _mm256_setzero_si256(), twelve = _mm256_set1_epi8(12);
     const int8_t *q = a->q + t * a->cols;
@@ -170,6 +179,7 @@ ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const struct hkk_a
     for (size_t b = 0; b < a->blocks; b++, q += 32) {
         const uint8_t *block = p + b / 2 * sizeof(struct hk_nvfp4);
         __m256i v[8], low, high, x = load32(q);
+        fetch(next + b * each, each, each * a->blocks > FAR_ROWS);
         for (int r = 0; r < 8; r++) {
             __m256i c = codes_nvfp4(block + at[r] + b % 2 * 16);
             v[r] = fours(zero, _mm256_sub_epi8(c, twelve), x, form);
@@ -216,9 +226,11 @@ ALWAYS __m256i super_dot(const struct codes *s, const int8_t *q, const int16_t *
     return _mm256_sub_epi32(acc, _mm256_mullo_epi32(all, _mm256_set1_epi32(f.offset)));
 }
 
-ALWAYS __m256 few_super(const uint8_t *p, const size_t at[8], const struct hkk_acts *a, size_t t,
-                        size_t size, struct form f, super_fn *codes)
+ALWAYS __m256 few_super(const uint8_t *p, const size_t at[8], const uint8_t *next,
+                        const struct hkk_acts *a, size_t t, size_t size, struct form f,
+                        super_fn *codes)
 {
+    const bool far = 8 * size * a->blocks > FAR_ROWS;
     __m256 acc = _mm256_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++, p += size) {
         const int8_t *q = a->q + t * a->cols + 256 * b;
@@ -228,8 +240,8 @@ ALWAYS __m256 few_super(const uint8_t *p, const size_t at[8], const struct hkk_a
 #pragma GCC unroll 1
         for (int r = 0; r < 8; r++) {
             struct codes s;
-            for (size_t line = 0; line < size; line += 64)
-                _mm_prefetch((const char *)p + at[r] + 2 * size + line, _MM_HINT_T0);
+            fetch(next, size, far);
+            next += size;
             codes(p + at[r], &s);
             dot[r] = super_dot(&s, q, sum, f);
             d[r] = s.d;

@@ -81,17 +81,6 @@ ALWAYS __m512i sums_of_pairs(const __m512i v[8])
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
-/* Ask for BYTES bytes at P; those of long rows would push each other out of the first cache. */
-ALWAYS void fetch(const uint8_t *p, size_t bytes, bool far)
-{
-    if (far)
-        for (size_t line = 0; line < bytes; line += 64)
-            _mm_prefetch((const char *)p + line, _MM_HINT_T1);
-    else
-        for (size_t line = 0; line < bytes; line += 64)
-            _mm_prefetch((const char *)p + line, _MM_HINT_T0);
-}
-
 enum { FETCH_FAR = 24 << 10 }; /* from this length of sixteen rows on */
 
 /* gcc's gather is a macro at -O0, with a conversion of its own. */

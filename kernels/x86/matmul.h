@@ -34,8 +34,9 @@ ALWAYS void small_rows(const struct product *p, size_t row, size_t count, unsign
     row_offsets(at, count, p->row_bytes);
     const uint8_t *w = p->w->data + row * p->row_bytes;
     for (size_t t = 0; t < p->a->n; t++) {
-        __m256 v = f.two_scales ? few_nvfp4(w, at, p->a, t)
-                                : few_small(w, at, p->a, t, type, size, f, codes);
+        __m256 v = f.two_scales
+                       ? few_nvfp4(w, at, w + 8 * p->row_bytes, p->a, t)
+                       : few_small(w, at, w + 8 * p->row_bytes, p->a, t, type, size, f, codes);
         store_rows(p->y + t * p->stride + row, v, count);
     }
 }
@@ -138,7 +139,8 @@ ALWAYS void super_rows(const struct product *p, size_t row, size_t count, size_t
     row_offsets(at, count, p->row_bytes);
     const uint8_t *w = p->w->data + row * p->row_bytes;
     for (size_t t = 0; t < p->a->n; t++)
-        store_rows(p->y + t * p->stride + row, few_super(w, at, p->a, t, size, f, codes), count);
+        store_rows(p->y + t * p->stride + row,
+                   few_super(w, at, w + 8 * p->row_bytes, p->a, t, size, f, codes), count);
 }
 
 ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
