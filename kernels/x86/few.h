@@ -91,14 +91,42 @@ ALWAYS __m256 halves_of_8(const uint8_t *p, const size_t at[8])
     return _mm256_cvtph_ps(h);
 }
 
+/* half_e8m0() of each lane, which is a byte. */
+ALWAYS __m256 e8m0_8(__m256i e)
+{
+    __m256i large = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    __m256i tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(large, small, tiny));
+}
+
+/* half_e4m3() of each lane's lowest byte. */
+ALWAYS __m256 e4m3_8(__m256i x)
+{
+    const __m256i nothing = _mm256_set1_epi32(127);
+    x = _mm256_and_si256(x, _mm256_set1_epi32(255));
+    __m256i c = _mm256_and_si256(x, nothing);
+    __m256i large = _mm256_add_epi32(_mm256_slli_epi32(c, 20), _mm256_set1_epi32(119 << 23));
+    __m256 small = _mm256_mul_ps(_mm256_cvtepi32_ps(c), _mm256_set1_ps(0x1p-10f));
+    __m256i tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), c);
+    large = _mm256_blendv_epi8(large, _mm256_castps_si256(small), tiny);
+    return _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpeq_epi32(x, nothing), large));
+}
+
 ALWAYS __m256 scales_of_8(const uint8_t *p, const size_t at[8], unsigned type, int which)
 {
-    if (type != HKK_MXFP4 && type != HKK_NVFP4)
+    if (type != HKK_MXFP4)
         return halves_of_8(p + 2 * which, at);
-    float d[8];
-    for (int r = 0; r < 8; r++)
-        d[r] = type == HKK_MXFP4 ? half_e8m0(p[at[r]]) : half_e4m3(p[at[r] + (size_t)which]);
-    return _mm256_loadu_ps(d);
+    return e8m0_8(_mm256_setr_epi32(p[at[0]], p[at[1]], p[at[2]], p[at[3]], p[at[4]], p[at[5]],
+                                    p[at[6]], p[at[7]]));
+}
+
+/* Words at P + AT[r]. */
+ALWAYS __m256i words_of_8(const uint8_t *p, const size_t at[8])
+{
+    return _mm256_setr_epi32((int)le32(p + at[0]), (int)le32(p + at[1]), (int)le32(p + at[2]),
+                             (int)le32(p + at[3]), (int)le32(p + at[4]), (int)le32(p + at[5]),
+                             (int)le32(p + at[6]), (int)le32(p + at[7]));
 }
 
 /* The same for sixteen bytes of nibbles at P + AT[r]: rows r and r + 4 share a register. */
@@ -166,31 +194,41 @@ ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const uint8_t *nex
     return acc;
 }
 
-/* A block of 64 is two times 32; the halves of a register are groups of 16. The offset is taken
- * from the codes, as there are no sums of 16. */
+/* Twelve times the sums of q of two groups of 16, in the halves: what the offset of nvfp4's codes
+ * adds. */
+ALWAYS __m256i twelve_sums(__m256i q)
+{
+    __m256i s = fours(_mm256_setzero_si256(), _mm256_set1_epi8(12), q, (struct form){0});
+    s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4e));
+    return _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xb1));
+}
+
+/* A block of 64 is two times 32; the halves of a register are groups of 16. */
 ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const uint8_t *next,
                         const struct hkk_acts *a, size_t t)
 {
     const size_t each = 8 * sizeof(struct hk_nvfp4) / 2; /* bytes of eight rows and 32 columns */
-    const struct form form = {.is_signed = true};
-    const __m256i zero = _mm256_setzero_si256(), twelve = _mm256_set1_epi8(12);
     const int8_t *q = a->q + t * a->cols;
+    __m256i scales = _mm256_setzero_si256();
     __m256 acc = _mm256_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++, q += 32) {
         const uint8_t *block = p + b / 2 * sizeof(struct hk_nvfp4);
-        __m256i v[8], low, high, x = load32(q);
+        __m256i v[8], low, high, x = load32(q), less = twelve_sums(x);
         fetch(next + b * each, each, each * a->blocks > FAR_ROWS);
-        for (int r = 0; r < 8; r++) {
-            __m256i c = codes_nvfp4(block + at[r] + b % 2 * 16);
-            v[r] = fours(zero, _mm256_sub_epi8(c, twelve), x, form);
-        }
+        scales = b % 2 == 0 ? words_of_8(block, at) : scales;
+#pragma GCC unroll 8
+        for (int r = 0; r < 8; r++)
+            v[r] = now(fours(_mm256_setzero_si256(), codes_nvfp4(block + at[r] + b % 2 * 16), x,
+                             (struct form){0}));
         tree_of_8(v, &low, &high);
+        low = _mm256_sub_epi32(low, less);
+        high = _mm256_sub_epi32(high, less);
         __m256 x_scale = _mm256_set1_ps(a->d[t * a->blocks + b]);
-        for (int g = 0; g < 2; g++) {
+        for (int g = 0; g < 2; g++, scales = _mm256_srli_epi32(scales, 8)) {
             __m256i dot = g == 0 ? _mm256_permute2x128_si256(low, high, 0x20)
                                  : _mm256_permute2x128_si256(low, high, 0x31);
-            __m256 d = scales_of_8(block, at, HKK_NVFP4, (int)(b % 2) * 2 + g);
-            acc = _mm256_fmadd_ps(_mm256_mul_ps(d, x_scale), _mm256_cvtepi32_ps(dot), acc);
+            __m256 d = _mm256_mul_ps(e4m3_8(scales), x_scale);
+            acc = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(dot), acc);
         }
     }
     return acc;
