@@ -50,7 +50,7 @@ ALWAYS void pack_small(struct packed *p, struct rows *w, size_t r, const uint8_t
         __m256i c = codes(block);
         _mm256_storeu_si256((void *)(p->code[r] + 32 * k),
                             f.is_signed ? c : _mm256_sub_epi8(c, offset));
-        w->d[k][r] = type == HKK_MXFP4 ? half_e8m0(block[0]) : le_half(block);
+        w->d[k][r] = small_scale(block, type);
         if (f.minimums)
             w->m[k][r] = le_half(block + 2);
     }

@@ -31,6 +31,12 @@ ALWAYS __m256i now(__m256i x)
     return x;
 }
 
+/* The scale of a block of 32; of mxfp4 half of it, as its codes are doubled. */
+ALWAYS float small_scale(const uint8_t *block, unsigned type)
+{
+    return type == HKK_MXFP4 ? half_e8m0(block[0]) : le_half(block);
+}
+
 typedef __m256i small_fn(const uint8_t *block);
 typedef void super_fn(const uint8_t *block, struct codes *s);
 
@@ -65,6 +71,8 @@ ALWAYS __m256i sums_of_8(const __m256i v[8])
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
                             _mm256_permute2x128_si256(a, b, 0x31));
 }
+
+enum { FAR_ROW = 1536 }; /* bytes of a row, from which on the next rows are fetched far */
 
 /* Ask for BYTES bytes at P; those of long rows would push each other out of the first cache. */
 ALWAYS void fetch(const uint8_t *p, size_t bytes, bool far)
@@ -165,14 +173,12 @@ ALWAYS __m256i code_dots(const uint8_t *p, const size_t at[8], const int8_t *q, 
     return sums_of_8(v);
 }
 
-enum { FAR_ROWS = 12 << 10 }; /* from this length of eight rows on the next ones are far */
-
 /* Row r begins AT[r] after P; the rows after these, at NEXT, are fetched meanwhile. */
 ALWAYS __m256 few_small(const uint8_t *p, const size_t at[8], const uint8_t *next,
                         const struct hkk_acts *a, size_t t, unsigned type, size_t size,
                         struct form f, small_fn *codes)
 {
-    const bool far = 8 * size * a->blocks > FAR_ROWS;
+    const bool far = size * a->blocks >= FAR_ROW;
     const int8_t *q = a->q + t * a->cols;
     const float *dx = a->d + t * a->blocks;
     const int16_t *sum = a->sum + t * a->sums;
@@ -214,7 +220,7 @@ ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const uint8_t *nex
     for (size_t b = 0; b < a->blocks; b++, q += 32) {
         const uint8_t *block = p + b / 2 * sizeof(struct hk_nvfp4);
         __m256i v[8], low, high, x = load32(q), less = twelve_sums(x);
-        fetch(next + b * each, each, each * a->blocks > FAR_ROWS);
+        fetch(next + b * each, each, each * a->blocks >= 8 * FAR_ROW);
         scales = b % 2 == 0 ? words_of_8(block, at) : scales;
 #pragma GCC unroll 8
         for (int r = 0; r < 8; r++)
@@ -268,7 +274,7 @@ ALWAYS __m256 few_super(const uint8_t *p, const size_t at[8], const uint8_t *nex
                         const struct hkk_acts *a, size_t t, size_t size, struct form f,
                         super_fn *codes)
 {
-    const bool far = 8 * size * a->blocks > FAR_ROWS;
+    const bool far = size * a->blocks >= FAR_ROW;
     __m256 acc = _mm256_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++, p += size) {
         const int8_t *q = a->q + t * a->cols + 256 * b;

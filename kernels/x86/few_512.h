@@ -81,8 +81,6 @@ ALWAYS __m512i sums_of_pairs(const __m512i v[8])
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
-enum { FETCH_FAR = 24 << 10 }; /* from this length of sixteen rows on */
-
 /* gcc's gather is a macro at -O0, with a conversion of its own. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
@@ -221,7 +219,7 @@ ALWAYS __m512 few_small_16(const struct rows_16 *r, const struct hkk_acts *a, si
     const int8_t *q = a->q + t * a->cols;
     const float *dx = a->d + t * a->blocks;
     const int16_t *sum = a->sum + t * a->sums;
-    const bool far = 16 * r->stride >= FETCH_FAR;
+    const bool far = r->stride >= FAR_ROW;
     const int offset = small_offset(type);
     __m512 acc = _mm512_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++, p += size, next += 16 * size, q += 32) {
@@ -265,7 +263,7 @@ ALWAYS __m512 few_nvfp4_16(const struct rows_16 *r, const struct hkk_acts *a, si
     const uint8_t *p = r->p, *next = r->p + 16 * r->stride;
     const int8_t *q = a->q + t * a->cols;
     const float *dx = a->d + t * a->blocks;
-    const bool far = 16 * r->stride >= FETCH_FAR;
+    const bool far = r->stride >= FAR_ROW;
     __m512 acc = _mm512_setzero_ps();
     for (size_t b = 0; b < a->blocks; b += 2, p += size, next += 16 * size, q += 64) {
         fetch(next, 16 * size, far);

@@ -385,7 +385,7 @@ ALWAYS __m512 few_grid_16(const struct rows_16 *r, const struct hkk_acts *a, siz
                           unsigned type, size_t size)
 {
     const uint8_t *p = r->p, *next = r->p + 16 * r->stride;
-    const bool far = 16 * r->stride >= FETCH_FAR;
+    const bool far = r->stride >= FAR_ROW;
     const float part = type == HKK_IQ3_S ? 1.0f : type == HKK_IQ3_XXS ? 0.25f : 0.125f;
     __m512 acc = _mm512_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++, p += size) {

@@ -421,7 +421,7 @@ ALWAYS __m512i super_dots(const struct rows_16 *r, size_t b, size_t size, const 
                           const struct eight_q *x, struct form_16 f, pair_fn *codes)
 {
     const uint8_t *p = r->p + b * size, *next = r->p + 16 * (r->stride + b * size);
-    const bool far = 16 * r->stride >= FETCH_FAR;
+    const bool far = r->stride >= FAR_ROW;
     __m512i dot[8];
 #pragma GCC unroll 1
     for (size_t i = 0; i < 8; i++, next += 2 * size) {

@@ -56,7 +56,7 @@ ALWAYS void tile_small_row(struct tile *tile, size_t r, const uint8_t *row, size
         }
         const uint8_t *block = row + (b + k) * size;
         _mm256_store_si256((void *)(tile->row[r] + 32 * k), codes(block));
-        tile->d[k][r] = type == HKK_MXFP4 ? half_e8m0(block[0]) : le_half(block);
+        tile->d[k][r] = small_scale(block, type);
         if (f.minimums)
             tile->m[k][r] = le_half(block + 2);
     }

@@ -9,16 +9,8 @@
 
 #include "engine/engine.h"
 #include "engine/model.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/tap.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
 
 /* Bytes of this process that are locked. */
 static uint64_t locked(void)

@@ -13,6 +13,7 @@
 
 #include "engine/cores.h"
 #include "engine/pool.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/tap.h"
 
 static struct hke_pool *pool_of(unsigned threads)
@@ -310,15 +311,6 @@ static void test_bounds(void)
     hke_pool_free(&p);
     ok(p == NULL, "freeing no pool is allowed");
 }
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
 
 /* Address space for the stacks of some threads, but not of all. */
 static void test_failure(void)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/tap.h"
 
 enum { PROMPT = 24, STEPS = 8, VOCAB = 512 };
@@ -118,15 +119,6 @@ static int status_of(const struct hke_model *m, unsigned threads, bool filtered)
         ;
     return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
 
 static void test_threads(const struct hke_model *m, unsigned threads)
 {
