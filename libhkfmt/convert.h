@@ -11,6 +11,7 @@ struct hk_copying {
     struct hk_writer *writer; /* to .hk, or NULL */
     struct hk_out *out;       /* where there is no writer */
     uint64_t done, all;       /* payload bytes, for the progress */
+    uint64_t overflows;       /* values that became infinities */
     uint8_t *chunk;           /* for streams */
 };
 

@@ -1,5 +1,5 @@
-/* hkfmt.h: read, check, decode and write .hk model containers, and read GGUF files as the same
- * thing.
+/* hkfmt.h: read, check, decode and write .hk model containers; read and write GGUF files,
+ * safetensors files and Hugging Face model directories as the same thing.
  *
  * Conventions
  *  - A call that can fail returns enum hk_status and takes a struct hk_error last, which may be
@@ -14,6 +14,7 @@
 #ifndef HKFMT_H
 #define HKFMT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,9 +83,14 @@ HK_API bool hk_bytes_are(struct hk_bytes b, const char *s);
 
 /* ---- codes of the format ---- */
 
-enum hk_format { HK_FORMAT_HK, HK_FORMAT_GGUF };
+enum hk_format {
+    HK_FORMAT_HK,
+    HK_FORMAT_GGUF,
+    HK_FORMAT_SAFETENSORS,
+    HK_FORMAT_HF, /* a Hugging Face model directory: config.json, tokenizer, safetensors */
+};
 
-/* "hk", "gguf" */
+/* "hk", "gguf", "safetensors", "hf" */
 HK_API const char *hk_format_name(enum hk_format f);
 
 enum hk_flag {
@@ -306,10 +312,14 @@ HK_API HK_MUST enum hk_status hk_open(struct hk_file **out, const char *path, st
 /* As hk_open() on an open descriptor of a regular file, which stays the caller's. */
 HK_API HK_MUST enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err);
 
-/* As hk_open(), but a shard (split_count above 1, named STEM-00001-of-00003.EXT) opens all files of
- * its set, whatever its own number. Tensors of all parts are presented in order of parts; metadata
- * is that of the first. HK_E_MISSING lists absent shards; HK_E_FORMAT: counts, indexes or tensor
- * names disagree. */
+/* As hk_open(), but PATH leads to the whole model that it belongs to:
+ *  - a shard (split_count above 1, named STEM-00001-of-00003.EXT) or an index (STEM.index.json) to
+ *    all files of its set, presented as one file: tensors in order of parts, metadata of the first;
+ *  - a directory with a config.json to the Hugging Face model in it (HK_FORMAT_HF), under the names
+ *    and keys that a .hk made from it has;
+ *  - any other directory to the one model file or set in it.
+ * HK_E_MISSING lists absent files; HK_E_FORMAT: counts, indexes, metadata or tensor names of the
+ * parts disagree, or a directory holds several models. */
 HK_API HK_MUST enum hk_status hk_open_set(struct hk_file **out, const char *path,
                                           struct hk_error *err);
 
@@ -329,6 +339,9 @@ HK_API void hk_close(struct hk_file **f);
 HK_API enum hk_format hk_file_format(const struct hk_file *f);
 HK_API uint64_t hk_file_size(const struct hk_file *f); /* all parts together; of a stream: 0 */
 HK_API size_t hk_file_parts(const struct hk_file *f);  /* 1 unless opened as a set */
+/* Name of file PART without its directory, where it was opened as one of a set or of a directory;
+ * NULL otherwise. */
+HK_API const char *hk_file_part_name(const struct hk_file *f, size_t part);
 HK_API const struct hk_header *hk_file_header(const struct hk_file *f); /* of the first part */
 HK_API bool hk_file_is_stream(const struct hk_file *f);
 
@@ -576,17 +589,35 @@ HK_API void hk_writer_free(struct hk_writer **w);
 /* ---- converting ---- */
 
 struct hk_convert_options {
-    uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF */
+    uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF; others have none */
     void (*progress)(void *arg, uint64_t done, uint64_t all); /* payload bytes; may be NULL */
-    void *arg;
+    /* What TO has no place for and is left out or rounded: one line each, before the first byte is
+     * written. May be NULL. */
+    void (*loss)(void *arg, const char *text);
+    void *arg; /* of both */
+    /* What a tensor becomes that safetensors has no type for, one of f32 (exact), f16, bf16. */
+    enum hk_type dense;
+    /* ---- hk_save() only ---- */
+    uint64_t split_size; /* most payload bytes of a shard; 0: one file */
+    bool replace;        /* an existing file or directory may be replaced */
+    const volatile sig_atomic_t
+        *stop; /* give up, removing what was written, once it is not 0; or NULL */
 };
 
-/* Write all of F to OUT in format TO; OUT is not committed. Nothing is lost silently:
- * HK_E_UNSUPPORTED and HK_E_RANGE name the key or tensor that TO cannot carry. .hk to .hk keeps the
- * appendix. F may be a stream. */
+/* Write all of F to OUT as one file of format TO (not HK_FORMAT_HF); OUT is not committed. Nothing
+ * is lost silently: HK_E_UNSUPPORTED and HK_E_RANGE name the key or tensor that TO cannot carry,
+ * and what is merely rounded goes to opt->loss. .hk to .hk keeps the appendix. F may be a stream.
+ */
 HK_API HK_MUST enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
                                          const struct hk_convert_options *opt, struct hk_out *out,
                                          struct hk_error *err);
+
+/* The same as files under PATH: one; with opt->split_size, where it takes several, the shards
+ * STEM-00001-of-0000N.EXT and their index; for HK_FORMAT_HF the directory PATH. They are written
+ * beside PATH under temporary names and take their own at the end, a directory in one step, the
+ * index of a set last. Interrupted by opt->stop: HK_E_IO with sys EINTR. F may not be a stream. */
+HK_API HK_MUST enum hk_status hk_save(struct hk_file *f, const char *path, enum hk_format to,
+                                      const struct hk_convert_options *opt, struct hk_error *err);
 
 #ifdef __cplusplus
 }

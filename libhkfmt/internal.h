@@ -42,7 +42,8 @@ void hk_index_free(struct hk_index *x);
 struct hk_part { /* one mapped file */
     const uint8_t *map;
     uint64_t size;
-    int fd; /* kept for copying in the kernel; -1 if there is none */
+    int fd;     /* kept for copying in the kernel; -1 if there is none */
+    char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
 };
 
 struct hk_stream; /* gguf from a pipe */
@@ -56,6 +57,8 @@ struct hk_file {
     size_t kv_count;
     struct hk_tensor *tensors;
     size_t tensor_count;
+    struct hk_how
+        *how; /* of a view (view.h): where the bytes of each tensor come from, else NULL */
     struct hk_record *records;
     size_t record_count;
     struct hk_index kv_index, tensor_index;
@@ -232,6 +235,13 @@ const char *hk_sniff(const uint8_t *p, uint64_t n);
  * data. */
 enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
                              struct hk_error *err);
+
+/* Parse the safetensors of F's only part into F (foreign/st_read.c): tensors in order of their
+ * bytes, metadata of __metadata__ as foreign/st_meta.h says. */
+enum hk_status hk_parse_safetensors(struct hk_file *f, struct hk_error *err);
+
+/* The Hugging Face model in directory PATH (foreign/hf_open.c). */
+enum hk_status hk_open_hf(struct hk_file **out, const char *path, struct hk_error *err);
 
 /* Sort the targets that shared_ref entries can have; before any hk_tensor_resolve(). */
 enum hk_status hk_build_targets(struct hk_file *f, struct hk_error *err);

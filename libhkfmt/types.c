@@ -93,7 +93,7 @@ const struct hk_type_info *hk_type_by_gguf(uint32_t ggml_type)
 
 const char *hk_format_name(enum hk_format f)
 {
-    static const char *const names[] = {"hk", "gguf"};
+    static const char *const names[] = {"hk", "gguf", "safetensors", "hf"};
     return NAME_OF(names, (size_t)f);
 }
 

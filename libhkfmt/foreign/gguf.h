@@ -3,6 +3,7 @@
 #ifndef HK_GGUF_H
 #define HK_GGUF_H
 
+#include "libhkfmt/buf.h"
 #include "libhkfmt/cursor.h"
 #include "libhkfmt/internal.h"
 
@@ -45,29 +46,13 @@ const char *hk_gguf_array_name(unsigned type);
 /* The type that *NAME begins with; *NAME moves behind it. GGUF_TYPE_COUNT: no type. */
 unsigned hk_gguf_type_parse(const char **name);
 
-/* ---- bytes that grow (gguf_buf.c): a failed allocation is remembered and seen at the end ---- */
-
-struct gguf_buf {
-    uint8_t *p;
-    size_t n, room;
-    bool failed;
-};
-
-/* N more bytes, uninitialised; NULL when out of memory. */
-uint8_t *hk_gguf_buf_room(struct gguf_buf *b, size_t n);
-void hk_gguf_buf_put(struct gguf_buf *b, const void *p, size_t n);
-void hk_gguf_buf_text(struct gguf_buf *b, const char *s);
-void hk_gguf_buf_u32(struct gguf_buf *b, uint32_t v);
-void hk_gguf_buf_u64(struct gguf_buf *b, uint64_t v);
-void hk_gguf_buf_free(struct gguf_buf *b);
-
 /* ---- numbers (gguf_number.c): bits are kept, those of NaN too, in any locale ---- */
 
 double hk_gguf_widen(float f);
 /* Whether D is the widening of a float; sets *F if so. */
 bool hk_gguf_narrow(double d, float *f);
 /* Append D as JSON with DIGITS digits, a string where JSON has no such number. */
-void hk_gguf_json_double(struct gguf_buf *b, double d, int digits);
+void hk_gguf_json_double(struct hk_buf *b, double d, int digits);
 /* A JSON number or such a string, with the quotes. */
 bool hk_gguf_parse_double(struct hk_bytes token, double *d);
 
@@ -109,7 +94,7 @@ bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, st
 /* The type that KV gets where nothing is recorded; NULL: GGUF has none for it. */
 const char *hk_gguf_default_type(const struct hk_kv *kv);
 /* Append type and value of KV as TYPE says. HK_E_FORMAT and HK_E_RANGE name the key. */
-enum hk_status hk_gguf_put_value(struct gguf_buf *b, const struct hk_kv *kv, const char *type,
+enum hk_status hk_gguf_put_value(struct hk_buf *b, const struct hk_kv *kv, const char *type,
                                  struct hk_error *err);
 
 #endif

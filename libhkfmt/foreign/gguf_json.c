@@ -10,7 +10,7 @@
 
 #include "libhkfmt/foreign/gguf.h"
 
-static bool string_text(struct gguf_reader *r, struct gguf_buf *text)
+static bool string_text(struct gguf_reader *r, struct hk_buf *text)
 {
     struct hk_bytes s;
     uint64_t at = r->c.at;
@@ -24,12 +24,12 @@ static bool string_text(struct gguf_reader *r, struct gguf_buf *text)
     json_decref(value);
     if (quoted == NULL)
         return hk_gguf_fail_nomem(r);
-    hk_gguf_buf_text(text, quoted);
+    hk_buf_text(text, quoted);
     free(quoted);
     return true;
 }
 
-static bool scalar_text(struct gguf_reader *r, unsigned type, struct gguf_buf *text)
+static bool scalar_text(struct gguf_reader *r, unsigned type, struct hk_buf *text)
 {
     if (type == GGUF_STRING)
         return string_text(r, text);
@@ -42,20 +42,20 @@ static bool scalar_text(struct gguf_reader *r, unsigned type, struct gguf_buf *t
     else if (type == GGUF_F64)
         hk_gguf_json_double(text, le_f64(p), 17);
     else if (type == GGUF_BOOL)
-        hk_gguf_buf_text(text, p[0] != 0 ? "true" : "false");
+        hk_buf_text(text, p[0] != 0 ? "true" : "false");
     else if (type == GGUF_U64)
         snprintf(number, sizeof number, "%" PRIu64, le64(p));
     else
         snprintf(number, sizeof number, "%" PRId64, hk_gguf_load_int(type, p));
-    hk_gguf_buf_text(text, number);
+    hk_buf_text(text, number);
     return true;
 }
 
 static bool array_text(struct gguf_reader *r, uint32_t type, uint64_t count, unsigned depth,
-                       struct gguf_buf *text, struct gguf_buf *name);
+                       struct hk_buf *text, struct hk_buf *name);
 
-static bool inner_text(struct gguf_reader *r, unsigned depth, struct gguf_buf *text,
-                       struct gguf_buf *name)
+static bool inner_text(struct gguf_reader *r, unsigned depth, struct hk_buf *text,
+                       struct hk_buf *name)
 {
     uint64_t at = r->c.at, count;
     uint32_t type;
@@ -70,14 +70,14 @@ static bool inner_text(struct gguf_reader *r, unsigned depth, struct gguf_buf *t
 }
 
 /* COUNT arrays. Their type names are listed, then cut to one if all are equal. */
-static bool arrays_text(struct gguf_reader *r, uint64_t count, unsigned depth,
-                        struct gguf_buf *text, struct gguf_buf *name)
+static bool arrays_text(struct gguf_reader *r, uint64_t count, unsigned depth, struct hk_buf *text,
+                        struct hk_buf *name)
 {
     size_t first = name->n, length = 0;
     bool same = true;
     for (uint64_t i = 0; i < count; i++) {
-        hk_gguf_buf_text(text, i > 0 ? "," : "");
-        hk_gguf_buf_text(name, i > 0 ? "," : "");
+        hk_buf_text(text, i > 0 ? "," : "");
+        hk_buf_text(name, i > 0 ? "," : "");
         size_t start = name->n;
         if (!inner_text(r, depth + 1, text, name))
             return false;
@@ -94,30 +94,30 @@ static bool arrays_text(struct gguf_reader *r, uint64_t count, unsigned depth,
 }
 
 static bool array_text(struct gguf_reader *r, uint32_t type, uint64_t count, unsigned depth,
-                       struct gguf_buf *text, struct gguf_buf *name)
+                       struct hk_buf *text, struct hk_buf *name)
 {
     size_t size = hk_gguf_type_size(type);
     if (!hk_gguf_expect(r, count, size != 0 ? size : 8, "array"))
         return false;
-    hk_gguf_buf_text(text, "[");
-    hk_gguf_buf_text(name, "array<");
+    hk_buf_text(text, "[");
+    hk_buf_text(name, "array<");
     if (type == GGUF_ARRAY && count > 0) {
         if (!arrays_text(r, count, depth, text, name))
             return false;
     } else {
-        hk_gguf_buf_text(name, hk_gguf_type_name(type));
+        hk_buf_text(name, hk_gguf_type_name(type));
         for (uint64_t i = 0; i < count; i++) {
-            hk_gguf_buf_text(text, i > 0 ? "," : "");
+            hk_buf_text(text, i > 0 ? "," : "");
             if (!scalar_text(r, type, text))
                 return false;
         }
     }
-    hk_gguf_buf_text(text, "]");
-    hk_gguf_buf_text(name, ">");
+    hk_buf_text(text, "]");
+    hk_buf_text(name, ">");
     return true;
 }
 
-static const uint8_t *kept(struct gguf_reader *r, const struct gguf_buf *b, size_t n)
+static const uint8_t *kept(struct gguf_reader *r, const struct hk_buf *b, size_t n)
 {
     uint8_t *p = b->failed ? NULL : hk_arena_alloc(r->arena, n);
     if (p == NULL)
@@ -129,9 +129,9 @@ static const uint8_t *kept(struct gguf_reader *r, const struct gguf_buf *b, size
 
 bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv)
 {
-    struct gguf_buf text = {0}, name = {0};
+    struct hk_buf text = {0}, name = {0};
     bool good = array_text(r, type, count, 1, &text, &name);
-    hk_gguf_buf_put(&name, "", 1);
+    hk_buf_put(&name, "", 1);
     const uint8_t *value = good ? kept(r, &text, text.n) : NULL;
     const uint8_t *type_name = value != NULL ? kept(r, &name, name.n) : NULL;
     if (type_name != NULL) {
@@ -139,7 +139,7 @@ bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, st
         kv->value = (struct hk_bytes){value, text.n};
         kv->gguf_type = (const char *)type_name;
     }
-    hk_gguf_buf_free(&text);
-    hk_gguf_buf_free(&name);
+    hk_buf_free(&text);
+    hk_buf_free(&name);
     return type_name != NULL;
 }

@@ -58,7 +58,7 @@ static void plain_decimal(char *text)
     *to = '\0';
 }
 
-void hk_gguf_json_double(struct gguf_buf *b, double d, int digits)
+void hk_gguf_json_double(struct hk_buf *b, double d, int digits)
 {
     char text[64];
     uint64_t bits;
@@ -73,7 +73,7 @@ void hk_gguf_json_double(struct gguf_buf *b, double d, int digits)
         snprintf(text, sizeof text, "%.*g", digits, d);
         plain_decimal(text);
     }
-    hk_gguf_buf_text(b, text);
+    hk_buf_text(b, text);
 }
 
 static bool parse_special(const char *text, double *d)

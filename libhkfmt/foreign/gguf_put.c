@@ -32,7 +32,7 @@ static enum hk_status misfit(const struct hk_kv *kv, const char *type, struct hk
                    HK_STR(kv->key), hk_meta_type_name(kv->type), type);
 }
 
-bool hk_gguf_put_int(struct gguf_buf *b, unsigned type, bool negative, uint64_t magnitude)
+bool hk_gguf_put_int(struct hk_buf *b, unsigned type, bool negative, uint64_t magnitude)
 {
     /* clang-format off */
     static const struct {
@@ -49,33 +49,33 @@ bool hk_gguf_put_int(struct gguf_buf *b, unsigned type, bool negative, uint64_t 
         return false;
     uint8_t bytes[8];
     put64(bytes, negative ? -magnitude : magnitude);
-    hk_gguf_buf_put(b, bytes, hk_gguf_type_size(type));
+    hk_buf_put(b, bytes, hk_gguf_type_size(type));
     return true;
 }
 
-bool hk_gguf_put_int64(struct gguf_buf *b, unsigned type, int64_t v)
+bool hk_gguf_put_int64(struct hk_buf *b, unsigned type, int64_t v)
 {
     return hk_gguf_put_int(b, type, v < 0, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
-void hk_gguf_put_f32(struct gguf_buf *b, float f)
+void hk_gguf_put_f32(struct hk_buf *b, float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
-    hk_gguf_buf_u32(b, bits);
+    hk_buf_u32(b, bits);
 }
 
-void hk_gguf_put_f64(struct gguf_buf *b, double d)
+void hk_gguf_put_f64(struct hk_buf *b, double d)
 {
     uint64_t bits;
     memcpy(&bits, &d, sizeof bits);
-    hk_gguf_buf_u64(b, bits);
+    hk_buf_u64(b, bits);
 }
 
-void hk_gguf_put_string(struct gguf_buf *b, struct hk_bytes s)
+void hk_gguf_put_string(struct hk_buf *b, struct hk_bytes s)
 {
-    hk_gguf_buf_u64(b, s.n);
-    hk_gguf_buf_put(b, s.p, s.n);
+    hk_buf_u64(b, s.n);
+    hk_buf_put(b, s.p, s.n);
 }
 
 static bool is_int(unsigned type)
@@ -84,7 +84,7 @@ static bool is_int(unsigned type)
            type != GGUF_BOOL;
 }
 
-static bool put_scalar(struct gguf_buf *b, const struct hk_kv *kv, unsigned type)
+static bool put_scalar(struct hk_buf *b, const struct hk_kv *kv, unsigned type)
 {
     float f;
     if (type == GGUF_STRING && (kv->type == HK_META_STRING || kv->type == HK_META_JSON))
@@ -107,12 +107,12 @@ static bool put_scalar(struct gguf_buf *b, const struct hk_kv *kv, unsigned type
 }
 
 /* The elements of array blob A as TYPE. */
-static bool put_elements(struct gguf_buf *b, const struct hk_array *a, unsigned type)
+static bool put_elements(struct hk_buf *b, const struct hk_array *a, unsigned type)
 {
-    hk_gguf_buf_u32(b, type);
-    hk_gguf_buf_u64(b, a->count);
+    hk_buf_u32(b, type);
+    hk_buf_u64(b, a->count);
     if (a->kind == HK_ARRAY_F32) {
-        hk_gguf_buf_put(b, a->blob.p + 8, 4 * (size_t)a->count);
+        hk_buf_put(b, a->blob.p + 8, 4 * (size_t)a->count);
         return type == GGUF_F32;
     }
     bool ints = is_int(type) || type == GGUF_BOOL;
@@ -126,7 +126,7 @@ static bool put_elements(struct gguf_buf *b, const struct hk_array *a, unsigned 
     return good;
 }
 
-static bool put_array(struct gguf_buf *b, const struct hk_kv *kv, const char *type)
+static bool put_array(struct hk_buf *b, const struct hk_kv *kv, const char *type)
 {
     struct hk_array array;
     if (kv->type == HK_META_JSON)
@@ -138,7 +138,7 @@ static bool put_array(struct gguf_buf *b, const struct hk_kv *kv, const char *ty
     return element < GGUF_TYPE_COUNT && strcmp(rest, ">") == 0 && put_elements(b, &array, element);
 }
 
-enum hk_status hk_gguf_put_value(struct gguf_buf *b, const struct hk_kv *kv, const char *type,
+enum hk_status hk_gguf_put_value(struct hk_buf *b, const struct hk_kv *kv, const char *type,
                                  struct hk_error *err)
 {
     const char *rest = type;
@@ -147,7 +147,7 @@ enum hk_status hk_gguf_put_value(struct gguf_buf *b, const struct hk_kv *kv, con
     if (kind >= GGUF_TYPE_COUNT || (!array && *rest != '\0'))
         return hk_fail(err, HK_E_FORMAT, kv->offset,
                        "key '%.*s': '%s' of hk.gguf.types is no GGUF type", HK_STR(kv->key), type);
-    hk_gguf_buf_u32(b, kind);
+    hk_buf_u32(b, kind);
     if (!(array ? put_array(b, kv, type) : put_scalar(b, kv, kind)))
         return misfit(kv, type, err);
     return b->failed ? hk_fail_nomem(err) : HK_OK;

@@ -54,7 +54,7 @@ static struct hk_bytes token(struct hk_bytes *text)
     return t;
 }
 
-bool hk_gguf_put_json_int(struct gguf_buf *b, unsigned type, struct hk_bytes text)
+bool hk_gguf_put_json_int(struct hk_buf *b, unsigned type, struct hk_bytes text)
 {
     struct hk_bytes t = token(&text);
     uint64_t v = 0;
@@ -71,7 +71,7 @@ bool hk_gguf_put_json_int(struct gguf_buf *b, unsigned type, struct hk_bytes tex
     return hk_gguf_put_int(b, type, negative, v);
 }
 
-static bool put_string(struct gguf_buf *b, struct hk_bytes t)
+static bool put_string(struct hk_buf *b, struct hk_bytes t)
 {
     json_t *value = json_loadb((const char *)t.p, t.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     bool good = json_is_string(value);
@@ -82,7 +82,7 @@ static bool put_string(struct gguf_buf *b, struct hk_bytes t)
     return good;
 }
 
-static bool put_float(struct gguf_buf *b, unsigned type, struct hk_bytes t)
+static bool put_float(struct hk_buf *b, unsigned type, struct hk_bytes t)
 {
     double d;
     float f;
@@ -99,7 +99,7 @@ static bool put_float(struct gguf_buf *b, unsigned type, struct hk_bytes t)
     return true;
 }
 
-static bool put_scalar(struct gguf_buf *b, unsigned type, struct hk_bytes t)
+static bool put_scalar(struct hk_buf *b, unsigned type, struct hk_bytes t)
 {
     if (t.n == 0)
         return false;
@@ -113,7 +113,7 @@ static bool put_scalar(struct gguf_buf *b, unsigned type, struct hk_bytes t)
     return hk_gguf_put_json_int(b, type, t);
 }
 
-static bool put_array(struct gguf_buf *b, struct source *s, unsigned depth);
+static bool put_array(struct hk_buf *b, struct source *s, unsigned depth);
 
 /* What the elements of an array are. */
 struct elements {
@@ -125,7 +125,7 @@ struct elements {
 };
 
 /* The next element, an array whose type is at S or, where one type serves all, at the first. */
-static bool put_inner(struct gguf_buf *b, struct source *s, unsigned depth, struct elements *e)
+static bool put_inner(struct hk_buf *b, struct source *s, unsigned depth, struct elements *e)
 {
     if (e->count == 1)
         e->list = *s->type == ',';
@@ -136,7 +136,7 @@ static bool put_inner(struct gguf_buf *b, struct source *s, unsigned depth, stru
     return put_array(b, s, depth + 1);
 }
 
-static bool put_elements(struct gguf_buf *b, struct source *s, unsigned depth, struct elements *e)
+static bool put_elements(struct hk_buf *b, struct source *s, unsigned depth, struct elements *e)
 {
     for (; !accept(&s->text, ']'); e->count++) {
         if (b->failed || (e->count > 0 && !accept(&s->text, ',')))
@@ -151,7 +151,7 @@ static bool put_elements(struct gguf_buf *b, struct source *s, unsigned depth, s
 }
 
 /* The array at S, whose type begins with "array<" there; both move behind it. */
-static bool put_array(struct gguf_buf *b, struct source *s, unsigned depth)
+static bool put_array(struct hk_buf *b, struct source *s, unsigned depth)
 {
     if (depth > GGUF_MAX_DEPTH || strncmp(s->type, "array<", 6) != 0 || !accept(&s->text, '['))
         return false;
@@ -163,9 +163,9 @@ static bool put_array(struct gguf_buf *b, struct source *s, unsigned depth)
         return false;
     if (e.arrays)
         s->type = e.first;
-    hk_gguf_buf_u32(b, e.type);
+    hk_buf_u32(b, e.type);
     size_t count_at = b->n;
-    hk_gguf_buf_u64(b, 0);
+    hk_buf_u64(b, 0);
     if (!put_elements(b, s, depth, &e) || *s->type != '>')
         return false;
     s->type++;
@@ -173,7 +173,7 @@ static bool put_array(struct gguf_buf *b, struct source *s, unsigned depth)
     return true;
 }
 
-bool hk_gguf_put_json_array(struct gguf_buf *b, struct hk_bytes text, const char *type)
+bool hk_gguf_put_json_array(struct hk_buf *b, struct hk_bytes text, const char *type)
 {
     struct source s = {text, type};
     if (!put_array(b, &s, 1))

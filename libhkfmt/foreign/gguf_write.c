@@ -9,7 +9,7 @@ struct making {
     const struct hk_convert_options *opt;
     json_t *types; /* hk.gguf.types, or NULL */
     uint32_t alignment;
-    struct gguf_buf head;
+    struct hk_buf head;
 };
 
 /* ---- metadata ---- */
@@ -46,11 +46,11 @@ static enum hk_status choose_alignment(struct making *m, struct hk_error *err)
 
 static enum hk_status put_pair(struct making *m, const struct hk_kv *kv, struct hk_error *err)
 {
-    hk_gguf_buf_u64(&m->head, kv->key.n);
-    hk_gguf_buf_put(&m->head, kv->key.p, kv->key.n);
+    hk_buf_u64(&m->head, kv->key.n);
+    hk_buf_put(&m->head, kv->key.p, kv->key.n);
     if (m->opt->alignment != 0 && hk_bytes_are(kv->key, "general.alignment")) {
-        hk_gguf_buf_u32(&m->head, GGUF_U32);
-        hk_gguf_buf_u32(&m->head, m->alignment);
+        hk_buf_u32(&m->head, GGUF_U32);
+        hk_buf_u32(&m->head, m->alignment);
         return HK_OK;
     }
     const char *type = kv->gguf_type;
@@ -83,10 +83,10 @@ static enum hk_status put_metadata(struct making *m, size_t count_at, struct hk_
         count++;
     }
     if (!aligned && m->alignment != GGUF_ALIGNMENT) {
-        hk_gguf_buf_u64(&m->head, sizeof alignment_key - 1);
-        hk_gguf_buf_text(&m->head, alignment_key);
-        hk_gguf_buf_u32(&m->head, GGUF_U32);
-        hk_gguf_buf_u32(&m->head, m->alignment);
+        hk_buf_u64(&m->head, sizeof alignment_key - 1);
+        hk_buf_text(&m->head, alignment_key);
+        hk_buf_u32(&m->head, GGUF_U32);
+        hk_buf_u32(&m->head, m->alignment);
         count++;
     }
     if (m->head.failed)
@@ -158,13 +158,13 @@ static enum hk_status put_tensor(struct making *m, const struct hk_tensor *t, ui
                        HK_STR(t->name), t->name.n, GGUF_NAME_LIMIT);
     if (t->ndim > GGUF_MAX_DIMS)
         return refuse(t, "GGUF allows no more than 4 dimensions", "", err);
-    hk_gguf_buf_u64(&m->head, t->name.n);
-    hk_gguf_buf_put(&m->head, t->name.p, t->name.n);
-    hk_gguf_buf_u32(&m->head, t->ndim);
+    hk_buf_u64(&m->head, t->name.n);
+    hk_buf_put(&m->head, t->name.p, t->name.n);
+    hk_buf_u32(&m->head, t->ndim);
     for (unsigned i = t->ndim; i-- > 0;)
-        hk_gguf_buf_u64(&m->head, t->shape[i]);
-    hk_gguf_buf_u32(&m->head, (uint32_t)hk_type_info(bytes->type)->gguf);
-    hk_gguf_buf_u64(&m->head, *offset);
+        hk_buf_u64(&m->head, t->shape[i]);
+    hk_buf_u32(&m->head, (uint32_t)hk_type_info(bytes->type)->gguf);
+    hk_buf_u64(&m->head, *offset);
     return align_ok(*offset + bytes->data_size, m->alignment, offset) && *offset <= INT64_MAX / 2
                ? HK_OK
                : hk_fail(err, HK_E_RANGE, t->entry_offset, "the file would be too large");
@@ -183,11 +183,11 @@ static enum hk_status put_tensors(struct making *m, struct hk_error *err)
 
 static enum hk_status make_head(struct making *m, struct hk_error *err)
 {
-    hk_gguf_buf_text(&m->head, "GGUF");
-    hk_gguf_buf_u32(&m->head, 3);
-    hk_gguf_buf_u64(&m->head, m->f->tensor_count);
+    hk_buf_text(&m->head, "GGUF");
+    hk_buf_u32(&m->head, 3);
+    hk_buf_u64(&m->head, m->f->tensor_count);
     size_t count_at = m->head.n;
-    hk_gguf_buf_u64(&m->head, 0);
+    hk_buf_u64(&m->head, 0);
     enum hk_status status = put_metadata(m, count_at, err);
     return status != HK_OK ? status : put_tensors(m, err);
 }
@@ -261,7 +261,7 @@ enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_opt
     if (status == HK_OK)
         status = write_gguf(&m, &c, err);
     hk_copying_end(&c);
-    hk_gguf_buf_free(&m.head);
+    hk_buf_free(&m.head);
     json_decref(m.types);
     return status;
 }

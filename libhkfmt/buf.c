@@ -1,9 +1,10 @@
 /* Bytes that grow. */
 #include <stdlib.h>
 
-#include "libhkfmt/foreign/gguf.h"
+#include "libhkfmt/buf.h"
+#include "libhkfmt/le.h"
 
-uint8_t *hk_gguf_buf_room(struct gguf_buf *b, size_t n)
+uint8_t *hk_buf_room(struct hk_buf *b, size_t n)
 {
     if (b->failed || n > SIZE_MAX / 2 - b->n) {
         b->failed = true;
@@ -23,34 +24,34 @@ uint8_t *hk_gguf_buf_room(struct gguf_buf *b, size_t n)
     return b->p + b->n - n;
 }
 
-void hk_gguf_buf_put(struct gguf_buf *b, const void *p, size_t n)
+void hk_buf_put(struct hk_buf *b, const void *p, size_t n)
 {
-    uint8_t *to = hk_gguf_buf_room(b, n);
+    uint8_t *to = hk_buf_room(b, n);
     if (to != NULL && n > 0)
         memcpy(to, p, n);
 }
 
-void hk_gguf_buf_text(struct gguf_buf *b, const char *s)
+void hk_buf_text(struct hk_buf *b, const char *s)
 {
-    hk_gguf_buf_put(b, s, strlen(s));
+    hk_buf_put(b, s, strlen(s));
 }
 
-void hk_gguf_buf_u32(struct gguf_buf *b, uint32_t v)
+void hk_buf_u32(struct hk_buf *b, uint32_t v)
 {
-    uint8_t *p = hk_gguf_buf_room(b, 4);
+    uint8_t *p = hk_buf_room(b, 4);
     if (p != NULL)
         put32(p, v);
 }
 
-void hk_gguf_buf_u64(struct gguf_buf *b, uint64_t v)
+void hk_buf_u64(struct hk_buf *b, uint64_t v)
 {
-    uint8_t *p = hk_gguf_buf_room(b, 8);
+    uint8_t *p = hk_buf_room(b, 8);
     if (p != NULL)
         put64(p, v);
 }
 
-void hk_gguf_buf_free(struct gguf_buf *b)
+void hk_buf_free(struct hk_buf *b)
 {
     free(b->p);
-    *b = (struct gguf_buf){0};
+    *b = (struct hk_buf){0};
 }

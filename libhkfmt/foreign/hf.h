@@ -1,0 +1,115 @@
+/* Hugging Face model directories: what the parts of their reader and writer share. A family is one
+ * row of the table in hf_family.c; nothing else names one. */
+#ifndef HK_HF_H
+#define HK_HF_H
+
+#include <jansson.h>
+
+#include "libhkfmt/buf.h"
+#include "libhkfmt/kvlist.h"
+#include "libhkfmt/view.h"
+
+/* ---- families (hf_family.c) ---- */
+
+enum { /* tensors that layers of a family have, each required there and an error elsewhere */
+       HK_HF_QKV_BIAS = 1 << 0,
+       HK_HF_QK_NORM = 1 << 1,
+};
+
+struct hk_hf_family {
+    const char *model_type;   /* of config.json */
+    const char *class_name;   /* of "architectures" */
+    const char *architecture; /* general.architecture, and prefix of the keys */
+    unsigned tensors;
+    bool pairs_in_gguf; /* llama.cpp rotates neighbouring rows, so q and k rows are reordered there
+                         */
+};
+
+const struct hk_hf_family *hk_hf_family_of_type(struct hk_bytes model_type); /* NULL if unknown */
+/* By general.architecture, the first row with it; NULL if unknown. */
+const struct hk_hf_family *hk_hf_family_of_architecture(struct hk_bytes architecture);
+
+/* ---- tensor names (hf_names.c): "model.layers.3.self_attn.q_proj.weight" <->
+ * "blk.3.attn_q.weight" */
+
+/* Write the other name of NAME, terminated, to OUT (HK_MAX_NAME + 1 bytes). HK_E_UNSUPPORTED: it is
+ * no tensor of FAMILY, whose layers are counted from 0 to LAYERS - 1. */
+enum hk_status hk_hf_name_from(const struct hk_hf_family *family, uint32_t layers,
+                               struct hk_bytes hf, char *out, struct hk_error *err);
+enum hk_status hk_hf_name_to(const struct hk_hf_family *family, uint32_t layers,
+                             struct hk_bytes gguf, char *out, struct hk_error *err);
+/* Whether the tensor called GGUF (blk.N.attn_q.weight or .bias, attn_k) has rows that rotate. */
+bool hk_hf_rotates(struct hk_bytes gguf, bool *key);
+
+/* ---- a directory's files (hf_dir.c) ---- */
+
+/* The bytes of DIR/NAME, in *OUT allocated with malloc() (NULL and OK where there is no such file);
+ * HK_E_RANGE above MOST bytes. */
+enum hk_status hk_hf_read(const char *dir, const char *name, size_t most, uint8_t **out, size_t *n,
+                          struct hk_error *err);
+/* The same parsed as JSON, whose top is an object; duplicate keys are refused, NUL in strings is
+ * kept. *OUT is NULL where there is no such file. */
+enum hk_status hk_hf_json(const char *dir, const char *name, size_t most, json_t **out,
+                          struct hk_error *err);
+
+/* ---- reading ---- */
+
+struct hk_hf_config { /* what config.json settles for the others */
+    const struct hk_hf_family *family;
+    json_t *json;       /* config.json; borrowed */
+    json_t *generation; /* generation_config.json or NULL; borrowed */
+    uint32_t layers, heads, kv_heads, head_dim;
+    uint64_t vocab_size; /* rows of the embedding as config.json has it */
+    bool tied;           /* its tie_word_embeddings, or the family's default */
+};
+
+/* Check config.json and set what it says under the keys of format-notes 2.4 and beyond
+ * (hf_config.c, hf_rope.c): architecture, sizes, rope with every parameter, hk.rope_style,
+ * hk.hf.config and hk.hf.generation_config (json, verbatim). */
+enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
+                                 struct hk_error *err);
+
+/* Set the tokenizer's keys from tokenizer.json, tokenizer.model, tokenizer_config.json,
+ * special_tokens_map.json, added_tokens.json, chat_template.jinja/.json of DIR, and the end tokens
+ * of both configs (hf_tokenizer.c and hf_tok_*.c). Where DIR has no tokenizer at all, nothing is
+ * set. hk.hf.tokenizer (json): tokenizer.json without model.vocab and model.merges;
+ * hk.hf.tokenizer_config (json, without chat_template) and hk.hf.special_tokens_map (json). */
+enum hk_status hk_hf_read_tokenizer(const char *dir, const struct hk_hf_config *c,
+                                    struct hk_kvlist *out, struct hk_error *err);
+
+/* ---- writing ---- */
+
+struct hk_side_file { /* a small file of the directory to be written */
+    const char *name;
+    struct hk_buf bytes;
+};
+struct hk_side_files {
+    struct hk_side_file *files;
+    size_t count;
+};
+void hk_side_files_free(struct hk_side_files *s);
+/* Add NAME (static storage) with BYTES, which it takes over. */
+enum hk_status hk_side_files_add(struct hk_side_files *s, const char *name, struct hk_buf *bytes,
+                                 struct hk_error *err);
+
+/* config.json and generation_config.json: hk.hf.config and hk.hf.generation_config, or an empty
+ * object, with every field that a key of F settles set from it (hf_put_config.c). DENSE: dtype
+ * named. */
+enum hk_status hk_hf_put_config(const struct hk_file *f, const struct hk_hf_family *family,
+                                enum hk_type dense, struct hk_side_files *out,
+                                struct hk_error *err);
+/* tokenizer.json, tokenizer_config.json, special_tokens_map.json, chat_template.jinja from F's keys
+ * (hf_put_tokenizer.c). What transformers cannot be told goes to opt->loss. */
+enum hk_status hk_hf_put_tokenizer(const struct hk_file *f, const struct hk_convert_options *opt,
+                                   struct hk_side_files *out, struct hk_error *err);
+/* Whether KEY is told by those files and so needs no place in the safetensors' __metadata__. Each
+ * of the two names its own keys. */
+bool hk_hf_config_tells(const struct hk_hf_family *family, struct hk_bytes key);
+bool hk_hf_tokenizer_tells(struct hk_bytes key);
+
+/* V, a view of a runnable model, as its directory has it: tensors renamed, decoded and reordered,
+ * metadata that the side files tell taken out (hf_export.c). hk_view_ready() was not called yet. */
+enum hk_status hk_hf_export(struct hk_view *v, const struct hk_convert_options *opt,
+                            struct hk_side_files *out, struct hk_error *err);
+
+#endif
