@@ -14,6 +14,14 @@ enum {
 /* The dtype of storage type TYPE ("F32", "F8_E4M3", ...), NULL where safetensors has none. */
 const char *hk_st_dtype(unsigned type);
 
+enum { HK_TYPE_CODES = 0x200 }; /* above every enum hk_type */
+
+/* Decode what safetensors has no dtype or form for to opt->dense, and tell opt->loss how many
+ * tensors of which types. foreign/st_view.c */
+struct hk_view;
+enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *opt,
+                            struct hk_error *err);
+
 /* Whether KEY:VALUE of __metadata__ come from a .hk and how its types are noted is the matter of
  * st_meta.c: strings stand as they are, "hk.types" is a JSON object that names the type of every
  * other key: int64, float64, bool, json (text as such), array<string>, array<f32>, array<i32> (JSON
