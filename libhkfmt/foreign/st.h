@@ -33,10 +33,17 @@ enum hk_status hk_st_apply_types(struct hk_file *f, struct hk_bytes text, uint64
  * (foreign/st_put.c). */
 enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err);
 
+enum { HK_TYPE_CODES = 0x200 }; /* above every enum hk_type */
+
+/* Decode what safetensors has no dtype or form for to opt->dense, and tell opt->loss how many
+ * tensors of which types. foreign/st_view.c */
+struct hk_view;
+enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *opt,
+                            struct hk_error *err);
+
 /* ---- writing (foreign/st_write.c) ---- */
 
-/* F (perhaps a view) as one safetensors file; F's tensors must all have a dtype.
- */
+/* F (perhaps a view) as one safetensors file; F's tensors must all have a dtype. */
 enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_convert_options *opt,
                                          struct hk_out *out, struct hk_error *err);
 /* Bytes of the whole file that it would write. */
