@@ -108,7 +108,7 @@ static void expect_refusal(const char *path, enum hk_status status, const char *
 
 static void test_whole(void)
 {
-    static const char *const paths[] = {A, B, C, "./" B};
+    static const char *const paths[] = {A, B, C, ("./" B)};
     struct hk_error err;
     struct hk_file *f;
     write_set();
