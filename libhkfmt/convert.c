@@ -6,16 +6,6 @@
 #include "libhkfmt/view.h"
 #include "libhkfmt/wire.h"
 
-bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv)
-{
-    static const char *const keys[] = {"split_index", "split_count",      "shard_files",
-                                       "index_file",  "total_size_bytes", "total_tensors"};
-    for (size_t i = 0; f->part_count > 1 && i < sizeof keys / sizeof *keys; i++)
-        if (hk_bytes_are(kv->key, keys[i]))
-            return true;
-    return false;
-}
-
 /* SIZE bytes at OFFSET that are no record: what begins behind START ends the records there. */
 static void end_before(uint64_t start, uint64_t *end, uint64_t offset, uint64_t size)
 {
