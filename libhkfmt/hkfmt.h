@@ -386,6 +386,22 @@ HK_API struct hk_bytes hk_array_string(const struct hk_array *a, uint32_t i);
 HK_API float hk_array_f32(const struct hk_array *a, uint32_t i);
 HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
 
+/* ---- split patterns ---- */
+
+enum { HK_PRE_PATTERNS = 4 };
+
+/* What a value of tokenizer.ggml.pre stands for. */
+struct hk_pre_tokenizer {
+    const char *name;
+    const char *pattern[HK_PRE_PATTERNS]; /* one applied after the other; NULL behind the last */
+    bool llama3;                          /* whole words first, and a bos by default */
+};
+/* The row called NAME, of static storage; NULL if it is not known. The row "default" serves files
+ * that name none. */
+HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
+/* Whether one of the rows has these N patterns. */
+HK_API bool hk_pre_patterns_known(const struct hk_bytes *pattern, size_t n);
+
 /* ---- tensors ---- */
 
 HK_API size_t hk_tensor_count(const struct hk_file *f);
