@@ -111,6 +111,88 @@ static void add_pair(struct diff_sums *s, uint64_t at, double a, double b)
     }
 }
 
+static void add_each(struct diff_sums *s, uint64_t at, const double *a, const double *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add_pair(s, at + i, a[i], b[i]);
+}
+
+/* Sums of every second element: two additions of which none waits for the other. */
+struct lane {
+    double error2, a2, b2, ab, largest;
+    uint64_t differing;
+};
+
+static inline void add_to_lane(struct lane *l, double a, double b)
+{
+    double error = fabs(a - b);
+    l->error2 += error * error;
+    l->a2 += a * a;
+    l->b2 += b * b;
+    l->ab += a * b;
+    l->largest = error > l->largest ? error : l->largest;
+    l->differing += a != b;
+}
+
+/* N is even. */
+static struct lane add_lanes(const double *a, const double *b, size_t n)
+{
+    struct lane even = {0}, odd = {0};
+    for (size_t i = 0; i < n; i += 2) {
+        add_to_lane(&even, a[i], b[i]);
+        add_to_lane(&odd, a[i + 1], b[i + 1]);
+    }
+    return (struct lane){even.error2 + odd.error2,
+                         even.a2 + odd.a2,
+                         even.b2 + odd.b2,
+                         even.ab + odd.ab,
+                         even.largest > odd.largest ? even.largest : odd.largest,
+                         even.differing + odd.differing};
+}
+
+/* Index of the first that differs, or N. */
+static size_t first_difference(const double *a, const double *b, size_t n)
+{
+    size_t i = 0;
+    while (i < n && a[i] == b[i])
+        i++;
+    return i;
+}
+
+static size_t first_error(const double *a, const double *b, size_t n, double error)
+{
+    size_t i = 0;
+    while (i < n && fabs(a[i] - b[i]) != error)
+        i++;
+    return i;
+}
+
+/* What is not finite shows in the sums of squares, and is then looked at one by one. */
+static void add_piece(struct diff_sums *s, uint64_t at, const double *a, const double *b, size_t n)
+{
+    size_t even = n / 2 * 2;
+    struct lane l = add_lanes(a, b, even);
+    if (!isfinite(l.a2) || !isfinite(l.b2)) {
+        add_each(s, at, a, b, n);
+        return;
+    }
+    if (l.differing > 0) {
+        size_t i = first_difference(a, b, even);
+        differ(s, at + i, a[i], b[i]);
+        s->differing += l.differing - 1;
+    }
+    if (l.largest > s->largest) {
+        s->largest_at = at + first_error(a, b, even, l.largest);
+        s->largest = l.largest;
+    }
+    s->finite += even;
+    s->error2 += l.error2;
+    s->a2 += l.a2;
+    s->b2 += l.b2;
+    s->ab += l.ab;
+    add_each(s, at + even, a + even, b + even, n - even);
+}
+
 static void run_range(void *arg, size_t i)
 {
     struct range *r = (struct range *)arg + i;
@@ -119,8 +201,7 @@ static void run_range(void *arg, size_t i)
         size_t n = r->n - at < PIECE ? r->n - at : PIECE;
         read_piece(r->tensor->decoder_a, r->first + at, n, a);
         read_piece(r->tensor->decoder_b, r->first + at, n, b);
-        for (size_t k = 0; k < n; k++)
-            add_pair(&r->sums, r->first + at + k, a[k], b[k]);
+        add_piece(&r->sums, r->first + at, a, b, n);
     }
     r->sums.elements = r->n;
 }
