@@ -6,7 +6,7 @@
 
 enum { NAME_COLUMNS = HK_MAX_NAME }; /* names may have 65535 bytes */
 
-static json_t *record_type(const struct hk_record *r)
+json_t *record_type(const struct hk_record *r)
 {
     const char *name = hk_record_type_name(r->type);
     return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
