@@ -242,6 +242,7 @@ enum { HK_MAX_DIMS = 8, HK_MAX_NAME = 128, HK_MAX_ALIGNMENT = 65536, HK_SHA256_S
 
 /* ---- an open file ---- */
 
+struct hk_out;  /* see "output" */
 struct hk_file; /* opaque; immutable once open */
 
 struct hk_header { /* of a GGUF: version, alignment, counts and offsets, the rest 0 */
@@ -385,6 +386,22 @@ HK_API struct hk_bytes hk_array_string(const struct hk_array *a, uint32_t i);
 HK_API float hk_array_f32(const struct hk_array *a, uint32_t i);
 HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
 
+/* ---- split patterns ---- */
+
+enum { HK_PRE_PATTERNS = 4 };
+
+/* What a value of tokenizer.ggml.pre stands for. */
+struct hk_pre_tokenizer {
+    const char *name;
+    const char *pattern[HK_PRE_PATTERNS]; /* one applied after the other; NULL behind the last */
+    bool llama3;                          /* whole words first, and a bos by default */
+};
+/* The row called NAME, of static storage; NULL if it is not known. The row "default" serves files
+ * that name none. */
+HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
+/* Whether one of the rows has these N patterns. */
+HK_API bool hk_pre_patterns_known(const struct hk_bytes *pattern, size_t n);
+
 /* ---- tensors ---- */
 
 HK_API size_t hk_tensor_count(const struct hk_file *f);
@@ -465,11 +482,53 @@ HK_API const char *hk_crc_name(enum hk_crc c);
 /* Whether record I's stored payload has its crc32. */
 HK_API enum hk_crc hk_record_crc(const struct hk_file *f, size_t i);
 
-/* SHA-256 over every tensor in table order: name, type, layout, sparsity, shape, block size and the
- * SHA-256 of data, scales and residual, each length-prefixed. Unchanged by realignment, resharding
- * and metadata edits. Reads all payloads. HK_E_FORMAT: a shared_ref is unresolved. */
+/* ---- digests ---- */
+
+/* A parallel loop of the caller's: calls FN(ARG, I) once for every I below N, from any threads in
+ * any order, and returns when all have returned. */
+typedef void hk_each_fn(void *arg, size_t i);
+struct hk_loop {
+    void (*run)(void *context, size_t n, hk_each_fn *fn, void *arg);
+    void *context;
+};
+
+struct hk_hashes {                    /* what hk_hash() is to compute: NULL is not wanted */
+    uint8_t (*files)[HK_SHA256_SIZE]; /* of each part, hk_file_parts() of them: all its bytes */
+    /* Of each tensor, hk_tensor_count() of them: SHA-256 of its data or, where it has scales or a
+     * residual, of the three digests of data, scales and residual put together. A shared_ref has
+     * that of what it refers to. */
+    uint8_t (*tensors)[HK_SHA256_SIZE];
+    const bool *chosen; /* one for each tensor: false leaves its digest alone; NULL chooses all */
+    uint8_t *base;      /* HK_SHA256_SIZE bytes, see hk_base_digest() */
+    const struct hk_loop *loop; /* NULL: one after the other */
+    /* Bytes read: from any thread, but from one at a time. May be NULL. */
+    void (*progress)(void *arg, uint64_t done, uint64_t all);
+    void *arg;
+};
+
+/* Compute what is wanted of F, reading each byte once for the files and once for all else; files
+ * and tensors are the loop's tasks, so that a whole file is read while its tensors are. Memory: 200
+ * bytes a tensor; pages that were read are given back. HK_E_FORMAT: a shared_ref is unresolved;
+ * HK_E_USE: F is a stream. */
+HK_API HK_MUST enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h,
+                                      struct hk_error *err);
+
+/* SHA-256 of what FD, which stays the caller's, has from its position to its end. */
+HK_API HK_MUST enum hk_status hk_hash_fd(int fd, uint8_t out[HK_SHA256_SIZE], struct hk_error *err);
+
+/* SHA-256 over every tensor in table order: name, type (u16), layout, sparsity, shape (u64 each),
+ * block size (u16, 32 where none is noted) and the SHA-256 of data, scales and residual, each field
+ * after its length as u64. Unchanged by realignment, resharding and metadata edits; of a foreign
+ * file it is that of the .hk with the same tensors. Reads all payloads, alone: hk_hash() does it in
+ * parallel. HK_E_FORMAT: a shared_ref is unresolved. */
 HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
                                              struct hk_error *err);
+
+/* Record I's payload to OUT, inflated if it is compressed. HK_E_FORMAT: it is no zlib stream of the
+ * stated size (what another writer compressed otherwise is only to be had as it is stored). Memory:
+ * constant. */
+HK_API HK_MUST enum hk_status hk_record_write(const struct hk_file *f, size_t i, struct hk_out *out,
+                                              struct hk_error *err);
 
 /* ---- verification ---- */
 
@@ -516,7 +575,7 @@ HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_f
 
 /* ---- output ---- */
 
-struct hk_out; /* a file that appears whole or not at all, or a descriptor */
+/* A struct hk_out is a file that appears whole or not at all, or a descriptor. */
 
 enum { HK_OUT_REPLACE = 1 }; /* an existing file may be replaced */
 
@@ -585,6 +644,101 @@ HK_API HK_MUST enum hk_status hk_writer_copy(struct hk_writer *w, int fd, uint64
 /* Check that every payload byte was given. OUT is not committed. */
 HK_API HK_MUST enum hk_status hk_writer_finish(struct hk_writer *w, struct hk_error *err);
 HK_API void hk_writer_free(struct hk_writer **w);
+
+/* ---- writing the version history ---- */
+
+/* Records are appended to a .hk in place: nothing that is there moves, and a record counts once its
+ * header is written, which happens after all of its other bytes are on the disk. A process killed
+ * on the way leaves the file with its old records and a torn tail, which hk_verify() names and
+ * hk_rollback() with HK_ROLLBACK_REPAIR removes. Writers exclude each other by a lock on the file;
+ * readers need none. */
+
+struct hk_new_record {
+    enum hk_record_type type;
+    struct hk_bytes name, target; /* up to 65535 bytes each */
+    uint32_t generation;
+    uint64_t timestamp;  /* Unix seconds */
+    uint32_t metrics[4]; /* bits of four f32: loss, accuracy, pass rate, custom */
+    uint8_t flags; /* HK_RECORD_ACTIVE; HK_RECORD_COMPRESSED: the payload is given as it is, of
+                      PLAIN_SIZE bytes, and stored as that size and a zlib stream */
+    uint64_t plain_size; /* only of a compressed one */
+};
+
+struct hk_appender;
+
+enum { HK_APPEND_BIND_BASE = 1 }; /* the first record's parent_hash is the base digest, else zero */
+
+/* Lock PATH (waiting for another writer) and prepare to append. HK_E_USE: no .hk, or BIND_BASE and
+ * there are records already; HK_E_FORMAT: its end is torn, or what is behind the records leaves
+ * them no room to grow. Cost: the head of the file and the payload of its last record, which is
+ * hashed. */
+HK_API HK_MUST enum hk_status hk_append_open(struct hk_appender **out, const char *path,
+                                             unsigned options, struct hk_error *err);
+/* Generation of the last record, 0 if there is none. Records begun count too. */
+HK_API uint32_t hk_append_generation(const struct hk_appender *a);
+/* Begin the next record, whose payload follows by hk_append_write(); it ends where the next begins
+ * or at the commit. HK_E_USE: its generation lies before the last one's. */
+HK_API HK_MUST enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_record *r,
+                                               struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_append_write(struct hk_appender *a, const void *p, size_t n,
+                                              struct hk_error *err);
+/* Make all records count, or on failure none; frees *A. */
+HK_API HK_MUST enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err);
+/* Leave the file as it was; frees *A. NULL is allowed. */
+HK_API void hk_append_discard(struct hk_appender **a);
+
+enum {
+    HK_ROLLBACK_DRY_RUN = 1, /* change nothing */
+    HK_ROLLBACK_REPAIR = 2,  /* cut off a torn tail and nothing else: GENERATION plays no part */
+};
+
+struct hk_rollback_report {
+    size_t kept, removed; /* records */
+    uint64_t size_before, size_after;
+};
+
+/* Cut PATH's history back to the leading records with a generation of at most GENERATION. If none
+ * is left, the file ends with its last section again, byte for byte as before the first append but
+ * for a seal. HK_E_UNSUPPORTED: a record behind the cut has a generation that would be kept;
+ * HK_E_FORMAT: the tail is torn (without REPAIR), or there is something behind the records. */
+HK_API HK_MUST enum hk_status hk_rollback(const char *path, uint32_t generation, unsigned options,
+                                          struct hk_rollback_report *report, struct hk_error *err);
+
+/* ---- editing in place ---- */
+
+/* Changes of a .hk file's metadata, made together. Weights do not move and no byte of a tensor or a
+ * record changes; the cost does not depend on them. At every instant, that of a kill or of a power
+ * failure too, the file has its old metadata or all of the new ones: they are written and synced
+ * where nothing is that counts, and then the header, which names their place, is switched in one
+ * write. Nobody else should have the file open: what was mapped changes. */
+struct hk_edit;
+
+/* Open PATH, wait for whoever is editing it, and keep others from doing so until the edit ends.
+ * HK_E_UNSUPPORTED: no .hk, or a shard (the metadata of a set are equal); HK_E_FORMAT also: a
+ * journal of the reference implementation lies beside the file. */
+HK_API HK_MUST enum hk_status hk_edit_begin(struct hk_edit **out, const char *path,
+                                            struct hk_error *err);
+/* The file as it was found; gone with E. */
+HK_API const struct hk_file *hk_edit_file(const struct hk_edit *e);
+/* Give KEY the VALUE (both copied): in its place if there is such a key, else at the end.
+ * HK_E_USE: an empty key; HK_E_RANGE: key longer than 65535 bytes or value than 2^32-1;
+ * HK_E_FORMAT: the value does not have the size of its type; HK_E_UNSUPPORTED: a key that says how
+ * the file is laid out (hk.alignment, split_index, ...), unless the value is the one it has. */
+HK_API HK_MUST enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key,
+                                          enum hk_meta_type type, struct hk_bytes value,
+                                          struct hk_error *err);
+/* HK_E_MISSING: the file has no such key. HK_E_UNSUPPORTED as above. */
+HK_API HK_MUST enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key,
+                                             struct hk_error *err);
+/* Write the changes and free *E. Where nothing differs nothing is written. The types that
+ * hk.gguf.types records for the keys set and deleted are kept in step: a value that is none of the
+ * recorded type loses the record. HK_E_RANGE: what does not fit before the payloads cannot stand
+ * behind them because of the appendix; HK_E_FORMAT: bytes at the end of the file belong to nothing.
+ * After a failure the file has its old metadata, unless the message says that the new ones stand.
+ */
+HK_API HK_MUST enum hk_status hk_edit_commit(struct hk_edit **e, struct hk_error *err);
+/* Forget the changes; frees *E. NULL is allowed. */
+HK_API void hk_edit_discard(struct hk_edit **e);
 
 /* ---- converting ---- */
 

@@ -123,6 +123,11 @@ size_t hk_file_parts(const struct hk_file *f)
     return f->part_count;
 }
 
+const char *hk_file_part_name(const struct hk_file *f, size_t part)
+{
+    return part < f->part_count ? f->parts[part].name : NULL;
+}
+
 const struct hk_header *hk_file_header(const struct hk_file *f)
 {
     return &f->header;

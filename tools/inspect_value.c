@@ -20,13 +20,7 @@ void inspect_version(const struct hk_file *f, char *buffer)
         snprintf(buffer, 24, "%u", h->version_major);
 }
 
-json_t *inspect_record_type(const struct hk_record *r)
-{
-    const char *name = hk_record_type_name(r->type);
-    return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
-}
-
-static json_t *element(const struct hk_array *a, uint32_t i)
+json_t *inspect_element(const struct hk_array *a, uint32_t i)
 {
     switch (a->kind) {
     case HK_ARRAY_STRING:
@@ -57,7 +51,7 @@ static json_t *array_json(const struct hk_array *a, bool full)
     uint32_t shown = whole ? a->count : FIRST;
     json_t *list = json_array();
     for (uint32_t i = 0; i < shown; i++)
-        tool_json_push(list, element(a, i));
+        tool_json_push(list, inspect_element(a, i));
     return whole ? list : summary(kinds[a->kind], a->count, list);
 }
 
@@ -145,6 +139,17 @@ static char *numbered_key(const struct hk_file *f, struct hk_bytes key, size_t n
         free(name);
         name = longer;
     } while (hk_kv_find(f, name) != NULL);
+    return name;
+}
+
+char *inspect_key(const struct hk_file *f, size_t i)
+{
+    struct hk_bytes key = hk_kv_at(f, i)->key;
+    if (!is_utf8(key) || memchr(key.p, '\0', key.n) != NULL)
+        return numbered_key(f, key, i);
+    char *name = strndup((const char *)key.p, key.n);
+    if (name == NULL)
+        tool_nomem();
     return name;
 }
 
