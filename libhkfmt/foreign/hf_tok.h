@@ -24,7 +24,8 @@ struct hk_tok_token {
     struct hk_bytes piece; /* p NULL: no token has this id */
     float score;
     uint8_t type, flags;
-    bool added; /* no piece of the model alone: found in a text before it is split */
+    bool in_model; /* a piece of the model's vocabulary */
+    bool added;    /* found in a text before it is split */
 };
 
 struct hk_tok { /* a tokenizer being read */
