@@ -21,7 +21,7 @@ enum { MOST_CHARS = 1024, MOST_MERGES = 1 << 24 };
 
 static enum hk_status unsupported(const struct hk_tok *t, const char *what, const char *name)
 {
-    return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tokenizer.json: %s: %s", what, name);
+    return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tokenizer: %s: %s", what, name);
 }
 
 /* ---- normalizer and pre-tokenizer ---- */
@@ -107,7 +107,7 @@ static enum hk_status mark_bytes(struct hk_tok *t)
         int n = snprintf(piece, sizeof piece, "<0x%02X>", b);
         int64_t id = hk_tok_id(t, (struct hk_bytes){(const uint8_t *)piece, (size_t)n});
         if (id < 0)
-            return unsupported(t, "model.byte_fallback without the piece", piece);
+            return unsupported(t, "byte_fallback without the piece", piece);
         t->token[id].type = HK_TOK_BYTE;
     }
     return HK_OK;
@@ -289,10 +289,18 @@ static enum hk_status check_added(struct hk_tok *t, const struct hk_tok_merges *
     return HK_OK;
 }
 
+static enum hk_status put(struct hk_tok *t)
+{
+    hk_kvlist_text(t->out, "tokenizer.ggml.model", "llama");
+    enum hk_status s = hk_tok_put_vocab(t);
+    if (s == HK_OK)
+        hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);
+    return s;
+}
+
 enum hk_status hk_tok_read_spm(struct hk_tok *t)
 {
     struct hk_tok_merges m = {0};
-    hk_kvlist_text(t->out, "tokenizer.ggml.model", "llama");
     enum hk_status s = t->ignore_merges
                            ? unsupported(t, "model.ignore_merges", "with byte_fallback")
                            : read_blanks(t);
@@ -305,11 +313,17 @@ enum hk_status hk_tok_read_spm(struct hk_tok *t)
     if (s == HK_OK)
         s = check_added(t, &m);
     if (s == HK_OK)
-        s = score_all(t, &m);
-    if (s == HK_OK)
-        s = hk_tok_put_vocab(t);
-    if (s == HK_OK)
-        hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);
+        s = t->model != NULL ? hk_tok_model_scores(t, &m) : score_all(t, &m);
     free(m.merge);
-    return s;
+    return s == HK_OK ? put(t) : s;
+}
+
+enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t)
+{
+    enum hk_status s = hk_tok_read_model(t);
+    if (s == HK_OK)
+        s = mark_bytes(t);
+    if (s == HK_OK)
+        s = hk_tok_read_added(t);
+    return s == HK_OK ? put(t) : s;
 }
