@@ -1,6 +1,7 @@
 /* Read-only mappings of regular files. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,5 +62,6 @@ void hk_unmap(struct hk_part *part)
         munmap((void *)(uintptr_t)part->map, (size_t)part->size);
     if (part->fd >= 0)
         close(part->fd);
+    free(part->name);
     *part = (struct hk_part){.fd = -1};
 }

@@ -96,6 +96,13 @@ static ssize_t read_full(char *p, size_t n)
     return (ssize_t)done;
 }
 
+/* .hk, GGUF, or the length and the brace of a safetensors header, which is at most 100 MB. */
+static bool begins_as_model(const char *p)
+{
+    bool small = memcmp(p + 4, "\0\0\0\0{", 5) == 0 && (unsigned char)p[3] < 6;
+    return small || memcmp(p, "HKNT", 4) == 0 || memcmp(p, "GGUF", 4) == 0;
+}
+
 /* What does not begin as a model is copied no further than it takes to say what it is: it may be
  * without end. */
 static enum hk_status spool(int to, struct hk_error *err)
@@ -115,7 +122,7 @@ static enum hk_status spool(int to, struct hk_error *err)
         if (n < CHUNK)
             break;
         if (first)
-            model = memcmp(buffer, "HKNT", 4) == 0 || memcmp(buffer, "GGUF", 4) == 0;
+            model = begins_as_model(buffer);
     }
     free(buffer);
     return status;

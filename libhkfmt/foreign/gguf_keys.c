@@ -33,6 +33,8 @@ enum hk_status hk_gguf_refuse_keys(const struct hk_file *f, struct hk_error *err
 static enum hk_status note_type(json_t *types, const struct hk_kv *kv, struct hk_error *err)
 {
     const char *usual = hk_gguf_default_type(kv);
+    if (kv->gguf_type == NULL) /* not of the GGUF */
+        return HK_OK;
     if (usual != NULL && strcmp(usual, kv->gguf_type) == 0)
         return HK_OK;
     if (!hk_utf8_valid(kv->key) || memchr(kv->key.p, '\0', kv->key.n) != NULL)
