@@ -185,6 +185,8 @@ enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_forma
     struct hk_view *v = NULL;
     if (status == HK_OK && to == HK_FORMAT_GGUF)
         status = hk_gguf_view(&v, f, opt, err);
+    else if (status == HK_OK && to == HK_FORMAT_SAFETENSORS)
+        status = hk_st_view(&v, f, opt, err);
     if (status == HK_OK)
         *out = v;
     return status;

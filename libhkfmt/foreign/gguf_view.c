@@ -99,6 +99,8 @@ static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
 {
     drop_tied_output(m->v);
     enum hk_status status = settle_order(m, err);
+    if (status == HK_OK)
+        status = hk_gguf_settle_scaling(m, err);
     return status == HK_OK ? hk_view_ready(m->v, err) : status;
 }
 

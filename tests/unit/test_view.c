@@ -273,6 +273,54 @@ static void test_gguf_order(void)
     hk_close(&f);
 }
 
+/* Llama 3.1's factors by its own formula, of wavelengths. */
+static double factor_of(unsigned i, unsigned dims)
+{
+    const double pi = 3.14159265358979323846, base = 500000, factor = 8, low = 1, high = 4,
+                 old = 8192;
+    const double wavelength = 2 * pi * pow(base, 2.0 * i / dims);
+    if (wavelength < old / high)
+        return 1;
+    if (wavelength > old / low)
+        return factor;
+    const double smooth = (old / wavelength - low) / (high - low);
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+static void test_gguf_scaling(void)
+{
+    struct made m;
+    struct hk_view *v;
+    describe(&m, NULL, "llama3");
+    struct hk_file *f = end(&m), *g = to_gguf(f, &v);
+    const struct hk_tensor *t = hk_tensor_find(g, "rope_freqs.weight");
+    ok(t != NULL && t->type == HK_TYPE_F32 && t->ndim == 1 && t->shape[0] == 64,
+       "llama3 becomes a tensor of 64 factors");
+    double most = 0;
+    unsigned blended = 0;
+    for (unsigned i = 0; t != NULL && i < 64; i++) {
+        const double got = (double)le_f32(hk_tensor_data(g, t).p + 4 * i), want = factor_of(i, 128);
+        most = fmax(most, fabs(got / want - 1));
+        blended += want > 1 && want < 8;
+    }
+    ok(most < 1e-7 && blended > 2, "they are those of the formula within %g", most);
+    ok(hk_kv_find(g, "llama.rope.scaling.type") == NULL &&
+           hk_kv_find(g, "llama.rope.scaling.factor") == NULL &&
+           hk_kv_find(g, "hk.rope.scaling.factor") != NULL,
+       "no factor is left that llama.cpp would take for a linear one");
+    hk_close(&g);
+    hk_view_free(&v);
+    hk_close(&f);
+    describe(&m, NULL, "linear");
+    f = end(&m), g = to_gguf(f, &v);
+    ok(hk_kv_find(g, "llama.rope.scaling.factor") != NULL &&
+           hk_tensor_find(g, "rope_freqs.weight") == NULL,
+       "linear scaling has keys of its own");
+    hk_close(&g);
+    hk_view_free(&v);
+    hk_close(&f);
+}
+
 int main(void)
 {
     test_rounding(HK_TYPE_F16, "rounding.f16", 0x7c00);
@@ -280,5 +328,6 @@ int main(void)
     test_order();
     test_decode();
     test_gguf_order();
+    test_gguf_scaling();
     return tap_done();
 }
