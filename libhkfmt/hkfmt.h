@@ -482,9 +482,45 @@ HK_API const char *hk_crc_name(enum hk_crc c);
 /* Whether record I's stored payload has its crc32. */
 HK_API enum hk_crc hk_record_crc(const struct hk_file *f, size_t i);
 
-/* SHA-256 over every tensor in table order: name, type, layout, sparsity, shape, block size and the
- * SHA-256 of data, scales and residual, each length-prefixed. Unchanged by realignment, resharding
- * and metadata edits. Reads all payloads. HK_E_FORMAT: a shared_ref is unresolved. */
+/* ---- digests ---- */
+
+/* A parallel loop of the caller's: calls FN(ARG, I) once for every I below N, from any threads in
+ * any order, and returns when all have returned. */
+typedef void hk_each_fn(void *arg, size_t i);
+struct hk_loop {
+    void (*run)(void *context, size_t n, hk_each_fn *fn, void *arg);
+    void *context;
+};
+
+struct hk_hashes {                    /* what hk_hash() is to compute: NULL is not wanted */
+    uint8_t (*files)[HK_SHA256_SIZE]; /* of each part, hk_file_parts() of them: all its bytes */
+    /* Of each tensor, hk_tensor_count() of them: SHA-256 of its data or, where it has scales or a
+     * residual, of the three digests of data, scales and residual put together. A shared_ref has
+     * that of what it refers to. */
+    uint8_t (*tensors)[HK_SHA256_SIZE];
+    const bool *chosen; /* one for each tensor: false leaves its digest alone; NULL chooses all */
+    uint8_t *base;      /* HK_SHA256_SIZE bytes, see hk_base_digest() */
+    const struct hk_loop *loop; /* NULL: one after the other */
+    /* Bytes read: from any thread, but from one at a time. May be NULL. */
+    void (*progress)(void *arg, uint64_t done, uint64_t all);
+    void *arg;
+};
+
+/* Compute what is wanted of F, reading each byte once for the files and once for all else; files
+ * and tensors are the loop's tasks, so that a whole file is read while its tensors are. Memory: 200
+ * bytes a tensor; pages that were read are given back. HK_E_FORMAT: a shared_ref is unresolved;
+ * HK_E_USE: F is a stream. */
+HK_API HK_MUST enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h,
+                                      struct hk_error *err);
+
+/* SHA-256 of what FD, which stays the caller's, has from its position to its end. */
+HK_API HK_MUST enum hk_status hk_hash_fd(int fd, uint8_t out[HK_SHA256_SIZE], struct hk_error *err);
+
+/* SHA-256 over every tensor in table order: name, type (u16), layout, sparsity, shape (u64 each),
+ * block size (u16, 32 where none is noted) and the SHA-256 of data, scales and residual, each field
+ * after its length as u64. Unchanged by realignment, resharding and metadata edits; of a foreign
+ * file it is that of the .hk with the same tensors. Reads all payloads, alone: hk_hash() does it in
+ * parallel. HK_E_FORMAT: a shared_ref is unresolved. */
 HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
                                              struct hk_error *err);
 

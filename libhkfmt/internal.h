@@ -42,7 +42,8 @@ void hk_index_free(struct hk_index *x);
 struct hk_part { /* one mapped file */
     const uint8_t *map;
     uint64_t size;
-    int fd;     /* kept for copying in the kernel; -1 if there is none */
+    uint64_t dev, ino; /* which file it is */
+    int fd;            /* kept for copying in the kernel; -1 if there is none */
     char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
 };
 

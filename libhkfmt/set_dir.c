@@ -72,22 +72,34 @@ static enum hk_status read_indexes(struct found *d, struct hk_error *err)
     return status;
 }
 
-/* One name for each model: its index, the first of its shards, or the only file. Sorted shards
- * follow each other. */
+/* What a set of shards is known by: the name of its first, which may be missing. */
+static char *known_by(const char *name)
+{
+    struct hk_shard_name n;
+    return hk_shard_name_parse(name, &n) ? hk_shard_name_make(name, n.stem, 1, n.count, n.suffix)
+                                         : strdup(name);
+}
+
+/* One name for each model: its index, the first of its shards, or the only file. */
 static enum hk_status choose(const struct found *d, struct hk_names *out, struct hk_error *err)
 {
     enum hk_status status = HK_OK;
-    const char *last = NULL;
+    for (size_t i = 0; status == HK_OK && i < d->models.count; i++)
+        if (!hk_names_have(&d->indexed, d->models.names[i]))
+            status = hk_names_add(out, known_by(d->models.names[i]), err);
     for (size_t i = 0; status == HK_OK && i < d->indexes.count; i++)
         status = hk_names_add(out, strdup(d->indexes.names[i]), err);
-    for (size_t i = 0; status == HK_OK && i < d->models.count; i++) {
-        const char *name = d->models.names[i];
-        bool again = last != NULL && hk_shard_name_kin(last, name);
-        last = name;
-        if (!again && !hk_names_have(&d->indexed, name))
-            status = hk_names_add(out, strdup(name), err);
-    }
+    hk_names_sort(out);
     return status;
+}
+
+/* A file that is there of the model that is known by NAME. */
+static const char *present(const struct found *d, const char *name)
+{
+    for (size_t i = 0; i < d->models.count && !hk_names_have(&d->models, name); i++)
+        if (hk_shard_name_kin(d->models.names[i], name))
+            return d->models.names[i];
+    return name;
 }
 
 static enum hk_status refuse(const struct hk_names *models, struct hk_error *err)
@@ -138,7 +150,8 @@ static enum hk_status open_found(struct hk_file **out, struct found *d, struct h
     if (status == HK_OK)
         status = choose(d, &models, err);
     if (status == HK_OK)
-        status = models.count == 1 ? open_one(out, d, models.names[0], err) : refuse(&models, err);
+        status = models.count == 1 ? open_one(out, d, present(d, models.names[0]), err)
+                                   : refuse(&models, err);
     hk_names_free(&models);
     return status;
 }

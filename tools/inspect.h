@@ -14,13 +14,13 @@ enum {
 
 /* The format's version as text, "1.0" or a GGUF's "3", in a BUFFER of 24. */
 void inspect_version(const struct hk_file *f, char *buffer);
-/* Name of a record's type; of an unknown one its number. */
-json_t *inspect_record_type(const struct hk_record *r);
 
 /* Print the metadata as member "metadata" (inspect_value.c); FULL: nothing is summarised. */
 void inspect_metadata(const struct hk_file *f, bool full, struct tool_json_out *o);
 /* The value of KV as JSON. */
 json_t *inspect_value(const struct hk_kv *kv, bool full);
+/* Element I, which must be below count. */
+json_t *inspect_element(const struct hk_array *a, uint32_t i);
 
 /* Print the chosen SECTIONS as tables (inspect_table.c). */
 void inspect_tables(const struct hk_file *f, const char *name, unsigned sections, bool full);

@@ -20,13 +20,7 @@ void inspect_version(const struct hk_file *f, char *buffer)
         snprintf(buffer, 24, "%u", h->version_major);
 }
 
-json_t *inspect_record_type(const struct hk_record *r)
-{
-    const char *name = hk_record_type_name(r->type);
-    return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
-}
-
-static json_t *element(const struct hk_array *a, uint32_t i)
+json_t *inspect_element(const struct hk_array *a, uint32_t i)
 {
     switch (a->kind) {
     case HK_ARRAY_STRING:
@@ -57,7 +51,7 @@ static json_t *array_json(const struct hk_array *a, bool full)
     uint32_t shown = whole ? a->count : FIRST;
     json_t *list = json_array();
     for (uint32_t i = 0; i < shown; i++)
-        tool_json_push(list, element(a, i));
+        tool_json_push(list, inspect_element(a, i));
     return whole ? list : summary(kinds[a->kind], a->count, list);
 }
 

@@ -4,14 +4,11 @@
 
 #include "engine/engine.h"
 #include "kernels/kernels.h"
+#include "tools/threads.h"
 
 /* The level of kernels that HK_KERNELS names, or the best one that runs. Exits 2 where the one
  * named does not run here. */
 const struct hkk_table *tool_kernels(void);
-
-/* As many threads as HK_THREADS says, or as many as the machine is good for. Exits 2 where it is
- * not a number of threads. A variable set to nothing counts as not set. */
-unsigned tool_threads(void);
 
 /* The value of --activations: q8 or f32; exits 2 for another. */
 enum hke_activations tool_activations(const char *value);

@@ -15,17 +15,18 @@ struct making {
 
 /* ---- metadata ---- */
 
-/* Keys that only tell how a .hk was made, or are .hk's own. */
+/* Keys that only tell of a shard or how a .hk was made, or are .hk's own. */
 static bool is_dropped(const struct making *m, const struct hk_kv *kv)
 {
+    if (hk_is_shard_key(m->f, kv))
+        return true;
     if (m->f->format != HK_FORMAT_HK)
         return false;
     struct hk_bytes source;
     bool from_gguf = hk_bytes_are(kv->key, "hk.source.format") &&
                      hk_kv_string(kv, &source, NULL) == HK_OK && hk_bytes_are(source, "gguf");
     return from_gguf || hk_bytes_are(kv->key, "hk.source.gguf_version") ||
-           hk_bytes_are(kv->key, "hk.gguf.types") || hk_bytes_are(kv->key, "hk.alignment") ||
-           hk_is_shard_key(m->f, kv);
+           hk_bytes_are(kv->key, "hk.gguf.types") || hk_bytes_are(kv->key, "hk.alignment");
 }
 
 static enum hk_status choose_alignment(struct making *m, struct hk_error *err)

@@ -41,19 +41,29 @@ static bool integer(struct decoding *d, struct hk_bytes text, struct hk_bytes *o
     return true;
 }
 
-/* A JSON number, or a word for what JSON has no number for. */
+/* A word for what JSON has no number for: inf, -inf, nan, or nan: with all its bits. */
+static bool parse_word(struct hk_bytes word, double *v)
+{
+    char quoted[24];
+    const size_t digits = word.n == 20 && memcmp(word.p, "nan:", 4) == 0 ? 16 : 0;
+    if (digits == 0 && !hk_bytes_are(word, "inf") && !hk_bytes_are(word, "-inf") &&
+        !hk_bytes_are(word, "nan"))
+        return false;
+    for (size_t i = 4; i < 4 + digits; i++)
+        if (strchr("0123456789abcdef", word.p[i]) == NULL || word.p[i] == '\0')
+            return false;
+    quoted[0] = quoted[word.n + 1] = '"';
+    memcpy(quoted + 1, word.p, word.n);
+    return hk_gguf_parse_double((struct hk_bytes){(const uint8_t *)quoted, word.n + 2}, v) &&
+           (digits == 0 || isnan(*v));
+}
+
+/* A JSON number or such a word. */
 static bool parse_real(struct hk_bytes text, double *v)
 {
-    char quoted[32];
     struct hk_json j = {.text = text};
-    if (hk_json_next(&j) == HK_JSON_NUMBER && j.span.n == text.n)
-        return hk_gguf_parse_double(text, v);
-    if (text.n > sizeof quoted - 2)
-        return false;
-    quoted[0] = quoted[text.n + 1] = '"';
-    if (text.n > 0)
-        memcpy(quoted + 1, text.p, text.n);
-    return hk_gguf_parse_double((struct hk_bytes){(const uint8_t *)quoted, text.n + 2}, v);
+    bool number = hk_json_next(&j) == HK_JSON_NUMBER && j.span.n == text.n;
+    return number ? hk_gguf_parse_double(text, v) : parse_word(text, v);
 }
 
 static bool real(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
@@ -143,9 +153,9 @@ static bool strings(struct decoding *d, struct hk_bytes text, struct hk_bytes *o
 static bool f32_bits(const struct hk_json *j, enum hk_json_token token, uint32_t *bits)
 {
     bool word = token == HK_JSON_STRING;
-    struct hk_bytes quoted = {j->span.p - word, j->span.n + 2u * word};
     double v;
-    if ((!word && token != HK_JSON_NUMBER) || !hk_gguf_parse_double(quoted, &v))
+    if (word ? !parse_word(j->span, &v)
+             : token != HK_JSON_NUMBER || !hk_gguf_parse_double(j->span, &v))
         return false;
     float f = word ? 0 : (float)v;
     if (word ? !hk_gguf_narrow(v, &f) : isinf(f))

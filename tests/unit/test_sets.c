@@ -238,6 +238,7 @@ static void test_missing(void)
     unlink(A);
     unlink(B);
     expect_refusal(C, HK_E_MISSING, "2 of 3 files are missing: " A ", " B, "no index");
+    expect_refusal(".", HK_E_MISSING, C ": 2 of 3 files are missing", "a directory, no index");
     write_text(INDEX, "{" MAP(A, B, C) "}");
     expect_refusal(INDEX, HK_E_MISSING, "2 of 3 files are missing: " A ", " B, "an index");
     expect_refusal(".", HK_E_MISSING, INDEX ": 2 of 3 files are missing", "a directory");

@@ -1,0 +1,44 @@
+/* hash.h: the pieces of hk-hash. */
+#ifndef TOOL_HASH_H
+#define TOOL_HASH_H
+
+#include "tools/tool.h"
+
+/* ---- lines as sha256sum writes them (hash_line.c) ---- */
+
+/* What a line's name names: a file, the base of a model file, one of its tensors. */
+enum hash_kind { HASH_FILE, HASH_BASE, HASH_TENSOR };
+
+/* Print "HEX  NAME": FILE, "FILE:base" or "FILE:tensor:NAME"; a newline, carriage return or
+ * backslash in it becomes \n, \r or \\, and the line then begins with a backslash. */
+void hash_print_line(const uint8_t digest[HK_SHA256_SIZE], const char *file, enum hash_kind kind,
+                     struct hk_bytes tensor);
+
+struct hash_line {
+    uint8_t digest[HK_SHA256_SIZE];
+    char *shown; /* the name as it is in the line */
+    char *path;
+    enum hash_kind kind;
+    struct hk_bytes tensor; /* for HASH_TENSOR; inside PATH's allocation, terminated */
+};
+
+/* Read a line of N bytes without its end. False: it is none of these; nothing is to be freed. A
+ * name that can be read in several ways is the one whose file exists. */
+bool hash_read_line(const char *line, size_t n, struct hash_line *out);
+void hash_line_free(struct hash_line *line);
+
+/* ---- checking a list (hash_check.c) ---- */
+
+struct hash_checking {
+    const char *list; /* "-" is standard input */
+    bool quiet;       /* say nothing of what is as it should be */
+    bool status;      /* say nothing at all */
+    const struct hk_loop *loop;
+};
+/* Check every line of the list; returns an exit status. */
+int hash_check(const struct hash_checking *c);
+
+/* hk_hashes.progress: a bar. */
+void hash_progress(void *arg, uint64_t done, uint64_t all);
+
+#endif

@@ -1,0 +1,236 @@
+/* hk-hash: SHA-256 of a model's files, of its base and of each tensor; and whether those of a list
+ * still hold. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/hash.h"
+#include "tools/threads.h"
+
+enum { OPT_BASE, OPT_CHECK, OPT_FILE, OPT_JSON, OPT_QUIET, OPT_STATUS, OPT_TENSORS, OPT_THREADS };
+
+static const struct tool_option options[] = {
+    [OPT_BASE] = {"base", 0, NULL, "print the base digest"},
+    [OPT_CHECK] = {"check", 'c', "LIST", "check the digests in LIST"},
+    [OPT_FILE] = {"file", 0, NULL, "print the digest of the file, or of each file of a set"},
+    [OPT_JSON] = {"json", 0, NULL, "print JSON"},
+    [OPT_QUIET] = {"quiet", 0, NULL, "with --check, print no OK"},
+    [OPT_STATUS] = {"status", 0, NULL, "with --check, print nothing"},
+    [OPT_TENSORS] = {"tensors", 0, NULL, "print the digest of each tensor"},
+    [OPT_THREADS] = {"threads", 0, "N", "hash with N threads"},
+};
+
+static const struct tool tool = {
+    .name = "hk-hash",
+    .operands = "FILE... | --check LIST",
+    .about = "Print SHA-256 digests of model files, their tensors and their base, or check them.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+struct job {
+    bool file, base, tensors, json;
+    unsigned threads;
+    struct hash_checking check;
+};
+
+struct made { /* digests of one model */
+    const char *name;
+    const struct hk_file *f;
+    struct hk_hashes hashes;
+    uint8_t base[HK_SHA256_SIZE];
+};
+
+void hash_progress(void *arg, uint64_t done, uint64_t all)
+{
+    (void)arg;
+    tool_progress("hashing", done, all);
+}
+
+/* ---- output ---- */
+
+/* Path of file PART of the model NAME: in that directory, beside that file, or the file itself. The
+ * caller's to free. */
+static char *part_path(const char *name, const struct hk_file *f, size_t part)
+{
+    struct stat st;
+    const char *own = hk_file_part_name(f, part), *slash = strrchr(name, '/');
+    char *path;
+    int n;
+    if (own == NULL)
+        n = asprintf(&path, "%s", name);
+    else if (stat(name, &st) == 0 && S_ISDIR(st.st_mode))
+        n = asprintf(&path, "%s%s%s", name, slash != NULL && slash[1] == '\0' ? "" : "/", own);
+    else
+        n = asprintf(&path, "%.*s%s", slash != NULL ? (int)(slash + 1 - name) : 0, name, own);
+    if (n < 0)
+        tool_nomem();
+    return path;
+}
+
+static void print_lines(const struct made *m)
+{
+    static const struct hk_bytes none = {0};
+    for (size_t i = 0; m->hashes.files != NULL && i < hk_file_parts(m->f); i++) {
+        char *path = part_path(m->name, m->f, i);
+        hash_print_line(m->hashes.files[i], path, HASH_FILE, none);
+        free(path);
+    }
+    if (m->hashes.base != NULL)
+        hash_print_line(m->base, m->name, HASH_BASE, none);
+    for (size_t i = 0; m->hashes.tensors != NULL && i < hk_tensor_count(m->f); i++)
+        hash_print_line(m->hashes.tensors[i], m->name, HASH_TENSOR, hk_tensor_at(m->f, i)->name);
+}
+
+static json_t *digest_json(const uint8_t digest[HK_SHA256_SIZE])
+{
+    return tool_json_hex(digest, HK_SHA256_SIZE);
+}
+
+static json_t *part_json(const struct made *m, size_t i)
+{
+    json_t *v = json_object();
+    char *path = part_path(m->name, m->f, i);
+    tool_json_set(v, "file", tool_json_text(path));
+    tool_json_set(v, "sha256", digest_json(m->hashes.files[i]));
+    free(path);
+    return v;
+}
+
+static json_t *tensor_json(const struct made *m, size_t i)
+{
+    const struct hk_tensor *t = hk_tensor_at(m->f, i);
+    json_t *v = json_object();
+    tool_json_set(v, "name", tool_json_bytes(t->name));
+    tool_json_set(v, "type", tool_json_text(hk_type_info(t->type)->name));
+    tool_json_set(v, "size", tool_json_uint(t->data_size + t->scale_size + t->residual_size));
+    tool_json_set(v, "sha256", digest_json(m->hashes.tensors[i]));
+    return v;
+}
+
+static void print_files(const struct made *m, struct tool_json_out *o)
+{
+    if (hk_file_parts(m->f) == 1) {
+        tool_json_put(o, "sha256", digest_json(m->hashes.files[0]));
+        return;
+    }
+    tool_json_put(o, "sha256", json_null());
+    tool_json_enter(o, "parts", '[');
+    for (size_t i = 0; i < hk_file_parts(m->f); i++)
+        tool_json_put(o, NULL, part_json(m, i));
+    tool_json_leave(o, ']');
+}
+
+static void print_json(const struct made *m)
+{
+    struct tool_json_out o;
+    tool_json_begin(&o, stdout);
+    tool_json_put(&o, "file", tool_json_text(m->name));
+    if (m->hashes.files != NULL)
+        print_files(m, &o);
+    if (m->hashes.base != NULL)
+        tool_json_put(&o, "base", digest_json(m->base));
+    if (m->hashes.tensors != NULL) {
+        tool_json_enter(&o, "tensors", '[');
+        for (size_t i = 0; i < hk_tensor_count(m->f) && !ferror(stdout); i++)
+            tool_json_put(&o, NULL, tensor_json(m, i));
+        tool_json_leave(&o, ']');
+    }
+    tool_json_end(&o);
+}
+
+/* ---- the program ---- */
+
+static void *digests(size_t count)
+{
+    void *p = calloc(count + 1, HK_SHA256_SIZE);
+    if (p == NULL)
+        tool_nomem();
+    return p;
+}
+
+static int hash_open(const struct job *j, const struct hk_loop *loop, struct made *m)
+{
+    struct hk_error err;
+    int status = TOOL_OK;
+    m->hashes = (struct hk_hashes){.loop = loop, .progress = hash_progress};
+    if (j->file)
+        m->hashes.files = digests(hk_file_parts(m->f));
+    if (j->base)
+        m->hashes.base = m->base;
+    if (j->tensors)
+        m->hashes.tensors = digests(hk_tensor_count(m->f));
+    if (hk_hash(m->f, &m->hashes, &err) != HK_OK)
+        status = tool_error(m->name, &err);
+    else if (j->json)
+        print_json(m);
+    else
+        print_lines(m);
+    free(m->hashes.files);
+    free(m->hashes.tensors);
+    return status;
+}
+
+static int hash(const struct job *j, const struct hk_loop *loop, const char *path)
+{
+    struct hk_file *f;
+    struct hk_error err;
+    if (tool_open(&f, path, &err) != HK_OK)
+        return tool_error(path, &err);
+    struct made m = {.name = path, .f = f};
+    int status = hash_open(j, loop, &m);
+    hk_close(&f);
+    return status;
+}
+
+static int run(struct job *j, const struct tool_args *args)
+{
+    struct hk_loop loop;
+    struct hk_error err;
+    int status = TOOL_OK;
+    if (tool_loop_new(&loop, j->threads, &err) != HK_OK)
+        return tool_error(NULL, &err);
+    j->check.loop = &loop;
+    if (j->check.list != NULL)
+        status = hash_check(&j->check);
+    for (int i = 0; i < args->operand_count && !ferror(stdout); i++)
+        status = tool_worse(status, hash(j, &loop, args->operands[i]));
+    tool_loop_free(&loop);
+    return status;
+}
+
+static void settle(struct job *j, const struct tool_args *args)
+{
+    bool checking = j->check.list != NULL, chosen = j->file || j->base || j->tensors;
+    if (checking && (chosen || j->json))
+        tool_usage("--check goes with --quiet, --status and --threads only");
+    if (checking && args->operand_count > 0)
+        tool_usage("--check takes its files from LIST, and no FILE");
+    if (!checking && (j->check.quiet || j->check.status))
+        tool_usage("--quiet and --status go with --check only");
+    if (!checking && args->operand_count == 0)
+        tool_usage("no FILE given");
+    if (!chosen)
+        j->file = j->base = j->tensors = true;
+}
+
+int main(int argc, char **argv)
+{
+    struct job j = {0};
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0;) {
+        bool *switches[] = {[OPT_BASE] = &j.base,           [OPT_FILE] = &j.file,
+                            [OPT_JSON] = &j.json,           [OPT_QUIET] = &j.check.quiet,
+                            [OPT_STATUS] = &j.check.status, [OPT_TENSORS] = &j.tensors};
+        if (o == OPT_CHECK)
+            j.check.list = value;
+        else if (o == OPT_THREADS)
+            j.threads = tool_threads_option(value);
+        else
+            *switches[o] = true;
+    }
+    settle(&j, &args);
+    return tool_end(run(&j, &args));
+}
