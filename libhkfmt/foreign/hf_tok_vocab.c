@@ -68,6 +68,7 @@ enum hk_status hk_tok_read_vocab(struct hk_tok *t)
                            HK_STR(token->piece), piece);
         token->piece = (struct hk_bytes){(const uint8_t *)piece, n};
         token->type = HK_TOK_NORMAL;
+        token->in_model = true;
     }
     return s;
 }

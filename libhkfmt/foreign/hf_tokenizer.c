@@ -59,8 +59,8 @@ static enum hk_status read_all(struct hk_tok *t)
     enum hk_status s = read_files(t);
     if (s != HK_OK || (t->json == NULL && t->model == NULL))
         return s;
-    if (t->json != NULL)
-        s = read_json_kind(t);
+    t->spm = t->json == NULL;
+    s = t->spm ? hk_tok_read_sentencepiece(t) : read_json_kind(t);
     if (s == HK_OK)
         s = hk_tok_put_ids(t);
     if (s == HK_OK)
@@ -75,7 +75,8 @@ static enum hk_status read_all(struct hk_tok *t)
 enum hk_status hk_hf_read_tokenizer(const char *dir, const struct hk_hf_config *c,
                                     struct hk_kvlist *out, struct hk_error *err)
 {
-    struct hk_tok t = {.dir = dir, .config = c, .out = out, .err = err};
+    struct hk_tok t = {
+        .dir = dir, .config = c, .out = out, .err = err, .unk = -1, .bos = -1, .eos = -1};
     enum hk_status s = read_all(&t);
     json_decref(t.ids);
     json_decref(t.json);
