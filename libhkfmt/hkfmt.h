@@ -704,6 +704,42 @@ struct hk_rollback_report {
 HK_API HK_MUST enum hk_status hk_rollback(const char *path, uint32_t generation, unsigned options,
                                           struct hk_rollback_report *report, struct hk_error *err);
 
+/* ---- editing in place ---- */
+
+/* Changes of a .hk file's metadata, made together. Weights do not move and no byte of a tensor or a
+ * record changes; the cost does not depend on them. At every instant, that of a kill or of a power
+ * failure too, the file has its old metadata or all of the new ones: they are written and synced
+ * where nothing is that counts, and then the header, which names their place, is switched in one
+ * write. Nobody else should have the file open: what was mapped changes. */
+struct hk_edit;
+
+/* Open PATH, wait for whoever is editing it, and keep others from doing so until the edit ends.
+ * HK_E_UNSUPPORTED: no .hk, or a shard (the metadata of a set are equal); HK_E_FORMAT also: a
+ * journal of the reference implementation lies beside the file. */
+HK_API HK_MUST enum hk_status hk_edit_begin(struct hk_edit **out, const char *path,
+                                            struct hk_error *err);
+/* The file as it was found; gone with E. */
+HK_API const struct hk_file *hk_edit_file(const struct hk_edit *e);
+/* Give KEY the VALUE (both copied): in its place if there is such a key, else at the end.
+ * HK_E_USE: an empty key; HK_E_RANGE: key longer than 65535 bytes or value than 2^32-1;
+ * HK_E_FORMAT: the value does not have the size of its type; HK_E_UNSUPPORTED: a key that says how
+ * the file is laid out (hk.alignment, split_index, ...), unless the value is the one it has. */
+HK_API HK_MUST enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key,
+                                          enum hk_meta_type type, struct hk_bytes value,
+                                          struct hk_error *err);
+/* HK_E_MISSING: the file has no such key. HK_E_UNSUPPORTED as above. */
+HK_API HK_MUST enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key,
+                                             struct hk_error *err);
+/* Write the changes and free *E. Where nothing differs nothing is written. The types that
+ * hk.gguf.types records for the keys set and deleted are kept in step: a value that is none of the
+ * recorded type loses the record. HK_E_RANGE: what does not fit before the payloads cannot stand
+ * behind them because of the appendix; HK_E_FORMAT: bytes at the end of the file belong to nothing.
+ * After a failure the file has its old metadata, unless the message says that the new ones stand.
+ */
+HK_API HK_MUST enum hk_status hk_edit_commit(struct hk_edit **e, struct hk_error *err);
+/* Forget the changes; frees *E. NULL is allowed. */
+HK_API void hk_edit_discard(struct hk_edit **e);
+
 /* ---- converting ---- */
 
 struct hk_convert_options {
