@@ -24,6 +24,12 @@ static enum hk_status settle(struct hke_context *c, const struct hke_context_opt
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "a context of %zu positions in batches of %zu: at most %d and %d",
                        c->positions, c->batch, (int)HKE_MAX_POSITIONS, (int)HKE_MAX_BATCH);
+    if (p->rope.scaling == HKE_ROPE_DYNAMIC && c->positions > p->context)
+        return hk_fail(
+            err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+            "a context of %zu positions: beyond the %u of the model its rope would change "
+            "with the length of the text",
+            c->positions, p->context);
     c->batch = smaller(c->batch, c->positions);
     c->every_logit = opt->every_logit;
     c->huge_pages = opt->huge_pages;

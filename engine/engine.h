@@ -13,7 +13,13 @@
 
 struct hke_model;
 
-enum hke_rope_scaling { HKE_ROPE_PLAIN, HKE_ROPE_LINEAR, HKE_ROPE_LLAMA3, HKE_ROPE_YARN };
+enum hke_rope_scaling {
+    HKE_ROPE_PLAIN,
+    HKE_ROPE_LINEAR,
+    HKE_ROPE_DYNAMIC, /* plain in the model's context; beyond it there is nothing */
+    HKE_ROPE_LLAMA3,
+    HKE_ROPE_YARN,
+};
 
 /* How far positions turn: pair i by base^(-2i / rope_dims) a position, scaled as rope.c says. */
 struct hke_rope {

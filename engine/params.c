@@ -116,6 +116,7 @@ static enum hk_status scaling_kind(struct source *s, enum hke_rope_scaling *out)
     } known[] = {
         {"none", HKE_ROPE_PLAIN},
         {"linear", HKE_ROPE_LINEAR},
+        {"dynamic", HKE_ROPE_DYNAMIC},
         {"llama3", HKE_ROPE_LLAMA3},
         {"yarn", HKE_ROPE_YARN},
     };
@@ -268,7 +269,7 @@ static void get_rope(struct source *s, const struct hke_arch *arch, struct hke_p
     get_positive(s, "rope.scaling.original_context_length", p->context, &r->original);
     if (s->status == HK_OK)
         s->status = scaling_kind(s, &r->scaling);
-    if (r->scaling == HKE_ROPE_PLAIN)
+    if (r->scaling == HKE_ROPE_PLAIN || r->scaling == HKE_ROPE_DYNAMIC)
         r->factor = 1;
     get_llama3(s, r);
     get_yarn(s, r);

@@ -46,6 +46,7 @@ static double scaled(const struct hke_model *m, uint32_t i)
         frequency /= (double)m->rope_factors[i];
     switch (r->scaling) {
     case HKE_ROPE_PLAIN:
+    case HKE_ROPE_DYNAMIC:
         return frequency;
     case HKE_ROPE_LINEAR:
         return frequency / r->factor;

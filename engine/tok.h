@@ -69,7 +69,7 @@ enum { TOK_MAX_PATTERNS = 16 };
 struct tok_pre { /* split patterns, applied one after the other to the pieces of the one before */
     pcre2_code *code[TOK_MAX_PATTERNS];
     unsigned n;
-    bool named; /* the file names one of the patterns known here */
+    bool named; /* they are among those known here */
 };
 
 struct tok_added_one {

@@ -7,41 +7,6 @@
 /* A pattern may come from the file: bounds on what it can cost. */
 enum { MAX_PATTERN = 1 << 16, MATCH_LIMIT = 50000000, JIT_STACK = 1 << 20 };
 
-struct named {
-    const char *name;
-    const char *pattern[4];
-    bool llama3; /* whole words first, and a bos by default */
-};
-
-#define APOSTROPHE "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define LETTERS_GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
-#define LETTERS_LLAMA3(digits)                                                                     \
-    APOSTROPHE "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                            \
-               "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-/* GPT-4o cuts a word before a capital, and takes combining marks for letters. */
-#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LETTERS_GPT4O                                                                              \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" APOSTROPHE "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER       \
-    "+" LOWER "*" APOSTROPHE                                                                       \
-    "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
-/* Patterns as their models' tokenizers publish them; names as llama.cpp writes them into files.
- * "default" is what llama.cpp does where a file names nothing. */
-static const struct named known[] = {
-    {"default", {"[\\p{P}\\$\\+<=>\\^~\\|]+", LETTERS_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}, false},
-    {"gpt-2", {LETTERS_GPT2 "|\\s+"}, false},
-    {"phi-2", {LETTERS_GPT2 "|\\s+"}, false},
-    {"llama-bpe", {LETTERS_LLAMA3("\\p{N}{1,3}")}, true},
-    {"llama3", {LETTERS_LLAMA3("\\p{N}{1,3}")}, true},
-    {"llama-v3", {LETTERS_LLAMA3("\\p{N}{1,3}")}, true},
-    {"qwen2", {LETTERS_LLAMA3("\\p{N}")}, false},
-    {"gpt-4o", {LETTERS_GPT4O}, false},
-    {"dbrx", {LETTERS_LLAMA3("\\p{N}{1,3}")}, false}, /* cl100k */
-    {"deepseek-r1-qwen", {LETTERS_LLAMA3("\\p{N}")}, false},
-};
-
 /* What \s means in the tokenizers: the White_Space property. PCRE2's \s has U+180E as well. */
 static const char white_space[] = "\\x{09}-\\x{0d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}"
                                   "\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
@@ -150,17 +115,22 @@ static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
     enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
     if (s != HK_OK)
         return s;
-    for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
+    struct hk_bytes pattern[TOK_MAX_PATTERNS];
+    for (uint32_t i = 0; i < a.count && s == HK_OK; i++) {
         s = add_pattern(&t->pre, hk_array_string(&a, i), err);
+        if (s == HK_OK)
+            pattern[i] = hk_array_string(&a, i);
+    }
+    t->pre.named = s == HK_OK && hk_pre_patterns_known(pattern, a.count);
     hk_array_free(&a);
     return s;
 }
 
-static enum hk_status load_named(struct hke_tokenizer *t, const struct named *row,
+static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_tokenizer *row,
                                  struct hk_error *err)
 {
     enum hk_status s = HK_OK;
-    for (size_t i = 0; i < 4 && row->pattern[i] != NULL && s == HK_OK; i++) {
+    for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && s == HK_OK; i++) {
         const char *p = row->pattern[i];
         s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, err);
     }
@@ -177,16 +147,15 @@ enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f
     if (own != NULL)
         return load_own(t, own, err);
     const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.pre");
-    struct hk_bytes name = {(const uint8_t *)known[0].name, strlen(known[0].name)};
+    struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
     enum hk_status s = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
     if (s != HK_OK)
         return s;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (hk_bytes_are(name, known[i].name))
-            return load_named(t, &known[i], err);
-    }
-    return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                   "tokenizer.ggml.pre: unknown pre-tokenizer \"%.*s\"", HK_STR(name));
+    const struct hk_pre_tokenizer *row = hk_pre_tokenizer(name);
+    if (row == NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
+                       "tokenizer.ggml.pre: unknown pre-tokenizer \"%.*s\"", HK_STR(name));
+    return load_named(t, row, err);
 }
 
 void hke_tok_pre_free(struct tok_pre *p)

@@ -89,7 +89,7 @@ static enum hk_status room_for(struct hk_file *f, size_t *capacity, struct hk_er
 static void report_torn(const struct hk_scan *s, const struct cursor *c, size_t i)
 {
     uint64_t left = cursor_left(c);
-    bool zeros = blank(s->map + c->at, left < HK_RECORD_HEADER_SIZE ? left : HK_RECORD_HEADER_SIZE);
+    bool zeros = blank(s->map + c->at, left < HK_RECORD_FIRST ? left : HK_RECORD_FIRST);
     struct hk_where w = {.offset = c->at, .subject = HK_SUBJECT_RECORD, .index = i};
     if (left < HK_RECORD_HEADER_SIZE)
         hk_report(s->r, HK_FAULT_TRAILING, &w, "%llu bytes after the last record are no record",
@@ -116,8 +116,7 @@ enum hk_status hk_scan_appendix(struct hk_scan *s, struct hk_error *err)
     while (cursor_left(&c) > 0) {
         struct cursor before = c;
         struct hk_record r = {0};
-        bool zeros =
-            cursor_left(&c) >= HK_RECORD_HEADER_SIZE && blank(s->map + c.at, HK_RECORD_HEADER_SIZE);
+        bool zeros = cursor_left(&c) >= HK_RECORD_FIRST && blank(s->map + c.at, HK_RECORD_FIRST);
         if (zeros || !take_record(&c, &r)) {
             report_torn(s, &before, f->record_count);
             return HK_OK;

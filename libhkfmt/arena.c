@@ -48,9 +48,10 @@ void hk_arena_free(struct hk_arena *a)
 
 void hk_arena_adopt(struct hk_arena *a, struct hk_arena *from)
 {
-    struct hk_arena_block **end = &a->head;
+    struct hk_arena_block **end = &from->head; /* few, where A may be that of a thousand files */
     while (*end != NULL)
         end = &(*end)->next;
-    *end = from->head;
+    *end = a->head;
+    a->head = from->head;
     from->head = NULL;
 }

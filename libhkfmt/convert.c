@@ -1,18 +1,10 @@
-/* hk_convert(): everything of a file into a new one of the same or the other format. This file
- * makes .hk; foreign/gguf_write.c makes GGUF. */
+/* hk_convert(): everything of a file into a new one of the same or another format. This file makes
+ * .hk; foreign/gguf_write.c and foreign/st_write.c make the others. */
 #include "libhkfmt/convert.h"
+#include "libhkfmt/foreign/st.h"
 #include "libhkfmt/le.h"
+#include "libhkfmt/view.h"
 #include "libhkfmt/wire.h"
-
-bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv)
-{
-    static const char *const keys[] = {"split_index", "split_count",      "shard_files",
-                                       "index_file",  "total_size_bytes", "total_tensors"};
-    for (size_t i = 0; f->part_count > 1 && i < sizeof keys / sizeof *keys; i++)
-        if (hk_bytes_are(kv->key, keys[i]))
-            return true;
-    return false;
-}
 
 /* SIZE bytes at OFFSET that are no record: what begins behind START ends the records there. */
 static void end_before(uint64_t start, uint64_t *end, uint64_t offset, uint64_t size)
@@ -105,16 +97,9 @@ static enum hk_status copy_payloads(struct hk_copying *c, struct hk_error *err)
 {
     const struct hk_file *f = c->from;
     enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++) {
-        const struct hk_tensor *t = &f->tensors[i];
-        if (t->type == HK_TYPE_SHARED_REF)
-            continue;
-        status = hk_copy_bytes(c, t->part, t->data_offset, t->data_size, err);
-        if (status == HK_OK)
-            status = hk_copy_bytes(c, t->part, t->scale_offset, t->scale_size, err);
-        if (status == HK_OK)
-            status = hk_copy_bytes(c, t->part, t->residual_offset, t->residual_size, err);
-    }
+    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++)
+        if (f->tensors[i].type != HK_TYPE_SHARED_REF)
+            status = hk_copy_tensor(c, i, err);
     return status == HK_OK ? hk_copying_finish(c, err) : status;
 }
 
@@ -136,23 +121,31 @@ static enum hk_status write_hk(struct hk_copying *c, struct hk_bytes appendix, s
     return status != HK_OK ? status : hk_writer_finish(c->writer, err);
 }
 
+/* A shard that becomes a file of its own stays what it is; SPLIT is that of a new set. */
+static void choose_split(const struct hk_file *f, const struct hk_writer_options *split,
+                         struct hk_writer_options *o)
+{
+    if (split != NULL) {
+        o->split_index = split->split_index;
+        o->split_count = split->split_count;
+    } else if (f->format == HK_FORMAT_HK && f->part_count == 1) {
+        o->split_index = f->header.split_index;
+        o->split_count = f->header.split_count;
+    }
+}
+
 static enum hk_status to_hk(struct hk_file *f, const struct hk_convert_options *opt,
-                            struct hk_out *out, struct hk_error *err)
+                            const struct hk_writer_options *split, struct hk_out *out,
+                            struct hk_error *err)
 {
     enum hk_status status = check_appendix(f, err);
     if (status != HK_OK)
         return status;
-    struct hk_bytes appendix = {0};
-    struct hk_writer_options options = {.alignment = opt->alignment};
-    if (f->format == HK_FORMAT_HK) {
-        appendix = hk_appendix_bytes(f, 0);
+    struct hk_bytes appendix = hk_appendix_bytes(f, 0);
+    struct hk_writer_options options = {.alignment = opt->alignment, .appendix_size = appendix.n};
+    if (f->format == HK_FORMAT_HK)
         options.flags = f->header.flags;
-        options.appendix_size = appendix.n;
-        if (f->part_count == 1) {
-            options.split_index = f->header.split_index;
-            options.split_count = f->header.split_count;
-        }
-    }
+    choose_split(f, split, &options);
     struct hk_copying c = {.from = f, .opt = opt, .all = appendix.n};
     status = hk_writer_new(&c.writer, &options, err);
     if (status == HK_OK)
@@ -162,13 +155,69 @@ static enum hk_status to_hk(struct hk_file *f, const struct hk_convert_options *
     return status;
 }
 
-enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
-                          const struct hk_convert_options *opt, struct hk_out *out,
-                          struct hk_error *err)
+void hk_lost(const struct hk_convert_options *opt, const char *fmt, ...)
+{
+    char text[320];
+    va_list ap;
+    if (opt->loss == NULL)
+        return;
+    va_start(ap, fmt);
+    hk_vline(text, sizeof text, fmt, ap);
+    va_end(ap);
+    opt->loss(opt->arg, text);
+}
+
+static enum hk_status check_options(const struct hk_convert_options *opt, struct hk_error *err)
 {
     const uint32_t a = opt->alignment;
     if ((a & (a - 1)) != 0 || a > HK_MAX_ALIGNMENT)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "alignment %u is no power of two up to %d", a,
                        HK_MAX_ALIGNMENT);
-    return to == HK_FORMAT_GGUF ? hk_convert_to_gguf(f, opt, out, err) : to_hk(f, opt, out, err);
+    if (opt->dense > HK_TYPE_BF16)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "tensors are decoded to f32, f16 or bf16");
+    return HK_OK;
+}
+
+enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_format to,
+                          const struct hk_convert_options *opt, struct hk_error *err)
+{
+    enum hk_status status = check_options(opt, err);
+    struct hk_view *v = NULL;
+    if (status == HK_OK && to == HK_FORMAT_GGUF)
+        status = hk_gguf_view(&v, f, opt, err);
+    else if (status == HK_OK && to == HK_FORMAT_SAFETENSORS)
+        status = hk_st_view(&v, f, opt, err);
+    if (status == HK_OK)
+        *out = v;
+    return status;
+}
+
+enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
+                           const struct hk_convert_options *opt,
+                           const struct hk_writer_options *split, struct hk_out *out,
+                           struct hk_error *err)
+{
+    switch (to) {
+    case HK_FORMAT_HK:
+        return to_hk(f, opt, split, out, err);
+    case HK_FORMAT_GGUF:
+        return hk_convert_to_gguf(f, opt, out, err);
+    case HK_FORMAT_SAFETENSORS:
+        return hk_convert_to_safetensors(f, opt, out, err);
+    case HK_FORMAT_HF:
+        break;
+    }
+    return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a model directory is no single file");
+}
+
+enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
+                          const struct hk_convert_options *opt, struct hk_out *out,
+                          struct hk_error *err)
+{
+    struct hk_view *v = NULL;
+    enum hk_status status = hk_prepare(&v, f, to, opt, err);
+    if (status == HK_OK)
+        status = hk_write_as(v != NULL ? v->file : f, to, opt, NULL, out, err);
+    hk_view_free(&v);
+    return status;
 }

@@ -21,9 +21,31 @@ enum hk_status hk_copying_begin(struct hk_copying *c, struct hk_error *err);
 /* SIZE bytes at OFFSET of file PART. */
 enum hk_status hk_copy_bytes(struct hk_copying *c, uint32_t part, uint64_t offset, uint64_t size,
                              struct hk_error *err);
+/* N bytes at P that were made for the output. */
+enum hk_status hk_copy_made(struct hk_copying *c, const uint8_t *p, size_t n, struct hk_error *err);
 /* After the last payload: a stream has to hold the padding behind its last tensor too. */
 enum hk_status hk_copying_finish(struct hk_copying *c, struct hk_error *err);
 void hk_copying_end(struct hk_copying *c);
+
+/* Make of F what is written as TO: *OUT is a view of it in which everything has a form that TO
+ * knows, or NULL where F goes as it is. What is lost goes to opt->loss. Not for HK_FORMAT_HF
+ * (hf.h). */
+struct hk_view;
+enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_format to,
+                          const struct hk_convert_options *opt, struct hk_error *err);
+/* F, which hk_prepare() had nothing to change in or made, to OUT. SPLIT (NULL for a whole file)
+ * says which shard of .hk it is: its split_index and split_count are taken. */
+enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
+                           const struct hk_convert_options *opt,
+                           const struct hk_writer_options *split, struct hk_out *out,
+                           struct hk_error *err);
+/* foreign/gguf_view.c, foreign/st_view.c: that of hk_prepare() for one format. */
+enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
+                            const struct hk_convert_options *opt, struct hk_error *err);
+enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
+                          const struct hk_convert_options *opt, struct hk_error *err);
+/* One line to opt->loss. */
+void hk_lost(const struct hk_convert_options *opt, const char *fmt, ...) HK_PRINTF(2, 3);
 
 /* Bytes of appendix records in part PART of a .hk. */
 struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part);

@@ -1,5 +1,6 @@
 /* Payload bytes from an open file to an output: in the kernel where a section is large and mapped,
  * else in pieces. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "libhkfmt/convert.h"
@@ -65,6 +66,23 @@ static enum hk_status put(struct hk_copying *c, const uint8_t *p, size_t n, stru
                              : hk_out_write(c->out, p, n, err);
 }
 
+/* N more bytes are written; whoever watches is told, and may want no more. */
+static enum hk_status advance(struct hk_copying *c, uint64_t n, struct hk_error *err)
+{
+    c->done += n;
+    if (c->opt->progress != NULL)
+        c->opt->progress(c->opt->arg, c->done, c->all);
+    if (c->opt->stop != NULL && *c->opt->stop != 0)
+        return hk_fail_sys(err, EINTR, "given up");
+    return HK_OK;
+}
+
+enum hk_status hk_copy_made(struct hk_copying *c, const uint8_t *p, size_t n, struct hk_error *err)
+{
+    enum hk_status status = put(c, p, n, err);
+    return status != HK_OK ? status : advance(c, n, err);
+}
+
 static enum hk_status copy_piece(struct hk_copying *c, uint32_t number, uint64_t offset, uint64_t n,
                                  struct hk_error *err)
 {
@@ -86,13 +104,12 @@ enum hk_status hk_copy_bytes(struct hk_copying *c, uint32_t part, uint64_t offse
     while (size > 0) {
         uint64_t n = size < most ? size : most;
         enum hk_status status = copy_piece(c, part, offset, n, err);
+        if (status == HK_OK)
+            status = advance(c, n, err);
         if (status != HK_OK)
             return status;
         offset += n;
         size -= n;
-        c->done += n;
-        if (c->opt->progress != NULL)
-            c->opt->progress(c->opt->arg, c->done, c->all);
     }
     return HK_OK;
 }

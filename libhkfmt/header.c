@@ -34,6 +34,8 @@ const char *hk_sniff(const uint8_t *p, uint64_t n)
             return kinds[i].what;
     if (n >= 9 && p[8] == '{' && le64(p) <= n - 8)
         return "a safetensors file";
+    if (n >= 10 && p[8] == '{' && (p[9] == '"' || p[9] == '}' || p[9] == ' '))
+        return "a safetensors file whose header is not all there";
     return NULL;
 }
 
@@ -153,7 +155,8 @@ bool hk_scan_header(struct hk_scan *s)
         else if (s->size == 0)
             hk_report(s->r, HK_FAULT_MAGIC, hk_at(0), "not a model file: it is empty");
         else
-            hk_report(s->r, HK_FAULT_MAGIC, hk_at(0), "not a .hk or GGUF file: no known magic");
+            hk_report(s->r, HK_FAULT_MAGIC, hk_at(0),
+                      "not a .hk, GGUF or safetensors file: no known magic");
         return false;
     }
     if (s->size < HK_HEADER_SIZE) {

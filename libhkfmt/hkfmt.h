@@ -242,6 +242,7 @@ enum { HK_MAX_DIMS = 8, HK_MAX_NAME = 128, HK_MAX_ALIGNMENT = 65536, HK_SHA256_S
 
 /* ---- an open file ---- */
 
+struct hk_out;  /* see "output" */
 struct hk_file; /* opaque; immutable once open */
 
 struct hk_header { /* of a GGUF: version, alignment, counts and offsets, the rest 0 */
@@ -385,6 +386,22 @@ HK_API struct hk_bytes hk_array_string(const struct hk_array *a, uint32_t i);
 HK_API float hk_array_f32(const struct hk_array *a, uint32_t i);
 HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
 
+/* ---- split patterns ---- */
+
+enum { HK_PRE_PATTERNS = 4 };
+
+/* What a value of tokenizer.ggml.pre stands for. */
+struct hk_pre_tokenizer {
+    const char *name;
+    const char *pattern[HK_PRE_PATTERNS]; /* one applied after the other; NULL behind the last */
+    bool llama3;                          /* whole words first, and a bos by default */
+};
+/* The row called NAME, of static storage; NULL if it is not known. The row "default" serves files
+ * that name none. */
+HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
+/* Whether one of the rows has these N patterns. */
+HK_API bool hk_pre_patterns_known(const struct hk_bytes *pattern, size_t n);
+
 /* ---- tensors ---- */
 
 HK_API size_t hk_tensor_count(const struct hk_file *f);
@@ -507,6 +524,12 @@ HK_API HK_MUST enum hk_status hk_hash_fd(int fd, uint8_t out[HK_SHA256_SIZE], st
 HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
                                              struct hk_error *err);
 
+/* Record I's payload to OUT, inflated if it is compressed. HK_E_FORMAT: it is no zlib stream of the
+ * stated size (what another writer compressed otherwise is only to be had as it is stored). Memory:
+ * constant. */
+HK_API HK_MUST enum hk_status hk_record_write(const struct hk_file *f, size_t i, struct hk_out *out,
+                                              struct hk_error *err);
+
 /* ---- verification ---- */
 
 enum hk_severity { HK_WARNING, HK_ERROR };
@@ -552,7 +575,7 @@ HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_f
 
 /* ---- output ---- */
 
-struct hk_out; /* a file that appears whole or not at all, or a descriptor */
+/* A struct hk_out is a file that appears whole or not at all, or a descriptor. */
 
 enum { HK_OUT_REPLACE = 1 }; /* an existing file may be replaced */
 
@@ -621,6 +644,65 @@ HK_API HK_MUST enum hk_status hk_writer_copy(struct hk_writer *w, int fd, uint64
 /* Check that every payload byte was given. OUT is not committed. */
 HK_API HK_MUST enum hk_status hk_writer_finish(struct hk_writer *w, struct hk_error *err);
 HK_API void hk_writer_free(struct hk_writer **w);
+
+/* ---- writing the version history ---- */
+
+/* Records are appended to a .hk in place: nothing that is there moves, and a record counts once its
+ * header is written, which happens after all of its other bytes are on the disk. A process killed
+ * on the way leaves the file with its old records and a torn tail, which hk_verify() names and
+ * hk_rollback() with HK_ROLLBACK_REPAIR removes. Writers exclude each other by a lock on the file;
+ * readers need none. */
+
+struct hk_new_record {
+    enum hk_record_type type;
+    struct hk_bytes name, target; /* up to 65535 bytes each */
+    uint32_t generation;
+    uint64_t timestamp;  /* Unix seconds */
+    uint32_t metrics[4]; /* bits of four f32: loss, accuracy, pass rate, custom */
+    uint8_t flags; /* HK_RECORD_ACTIVE; HK_RECORD_COMPRESSED: the payload is given as it is, of
+                      PLAIN_SIZE bytes, and stored as that size and a zlib stream */
+    uint64_t plain_size; /* only of a compressed one */
+};
+
+struct hk_appender;
+
+enum { HK_APPEND_BIND_BASE = 1 }; /* the first record's parent_hash is the base digest, else zero */
+
+/* Lock PATH (waiting for another writer) and prepare to append. HK_E_USE: no .hk, or BIND_BASE and
+ * there are records already; HK_E_FORMAT: its end is torn, or what is behind the records leaves
+ * them no room to grow. Cost: the head of the file and the payload of its last record, which is
+ * hashed. */
+HK_API HK_MUST enum hk_status hk_append_open(struct hk_appender **out, const char *path,
+                                             unsigned options, struct hk_error *err);
+/* Generation of the last record, 0 if there is none. Records begun count too. */
+HK_API uint32_t hk_append_generation(const struct hk_appender *a);
+/* Begin the next record, whose payload follows by hk_append_write(); it ends where the next begins
+ * or at the commit. HK_E_USE: its generation lies before the last one's. */
+HK_API HK_MUST enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_record *r,
+                                               struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_append_write(struct hk_appender *a, const void *p, size_t n,
+                                              struct hk_error *err);
+/* Make all records count, or on failure none; frees *A. */
+HK_API HK_MUST enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err);
+/* Leave the file as it was; frees *A. NULL is allowed. */
+HK_API void hk_append_discard(struct hk_appender **a);
+
+enum {
+    HK_ROLLBACK_DRY_RUN = 1, /* change nothing */
+    HK_ROLLBACK_REPAIR = 2,  /* cut off a torn tail and nothing else: GENERATION plays no part */
+};
+
+struct hk_rollback_report {
+    size_t kept, removed; /* records */
+    uint64_t size_before, size_after;
+};
+
+/* Cut PATH's history back to the leading records with a generation of at most GENERATION. If none
+ * is left, the file ends with its last section again, byte for byte as before the first append but
+ * for a seal. HK_E_UNSUPPORTED: a record behind the cut has a generation that would be kept;
+ * HK_E_FORMAT: the tail is torn (without REPAIR), or there is something behind the records. */
+HK_API HK_MUST enum hk_status hk_rollback(const char *path, uint32_t generation, unsigned options,
+                                          struct hk_rollback_report *report, struct hk_error *err);
 
 /* ---- converting ---- */
 

@@ -42,7 +42,8 @@ void hk_index_free(struct hk_index *x);
 struct hk_part { /* one mapped file */
     const uint8_t *map;
     uint64_t size;
-    int fd;     /* kept for copying in the kernel; -1 if there is none */
+    uint64_t dev, ino; /* which file it is */
+    int fd;            /* kept for copying in the kernel; -1 if there is none */
     char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
 };
 
@@ -227,7 +228,7 @@ bool hk_utf8_valid(struct hk_bytes b);
 enum hk_status hk_parse(struct hk_file *f, bool thorough, const struct hk_reporter *r,
                         struct hk_error *err);
 
-/* Say what a file that is neither .hk nor GGUF seems to be, or NULL. */
+/* Say what a file that is neither .hk, GGUF nor safetensors seems to be, or NULL. */
 const char *hk_sniff(const uint8_t *p, uint64_t n);
 
 /* Parse the GGUF of F's only part (or, with STREAM, the bytes read so far) into F. HK_E_RANGE with
@@ -237,8 +238,13 @@ enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uin
                              struct hk_error *err);
 
 /* Parse the safetensors of F's only part into F (foreign/st_read.c): tensors in order of their
- * bytes, metadata of __metadata__ as foreign/st_meta.h says. */
+ * bytes, metadata of __metadata__ as foreign/st.h says. */
 enum hk_status hk_parse_safetensors(struct hk_file *f, struct hk_error *err);
+
+/* What PART is by its first bytes; HK_FORMAT_HK also if it is none of all (reader.c). */
+enum hk_format hk_format_of(const struct hk_part *part);
+/* Parse F's only part as FORMAT, GGUF or safetensors; the indexes are not built. */
+enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err);
 
 /* The Hugging Face model in directory PATH (foreign/hf_open.c). */
 enum hk_status hk_open_hf(struct hk_file **out, const char *path, struct hk_error *err);

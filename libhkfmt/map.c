@@ -1,6 +1,7 @@
 /* Read-only mappings of regular files. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +26,10 @@ enum hk_status hk_map_fd(struct hk_part *out, int fd, struct hk_error *err)
     if (!S_ISREG(st.st_mode))
         return hk_fail(err, HK_E_IO, HK_NO_OFFSET, "not a regular file but %s",
                        kind_of(st.st_mode));
-    struct hk_part part = {.size = (uint64_t)st.st_size, .fd = -1};
+    struct hk_part part = {.size = (uint64_t)st.st_size,
+                           .dev = (uint64_t)st.st_dev,
+                           .ino = (uint64_t)st.st_ino,
+                           .fd = -1};
     if ((uint64_t)st.st_size > SIZE_MAX)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "file too large to map");
     if (part.size > 0) {
@@ -61,5 +65,6 @@ void hk_unmap(struct hk_part *part)
         munmap((void *)(uintptr_t)part->map, (size_t)part->size);
     if (part->fd >= 0)
         close(part->fd);
+    free(part->name);
     *part = (struct hk_part){.fd = -1};
 }

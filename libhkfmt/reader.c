@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "libhkfmt/internal.h"
+#include "libhkfmt/le.h"
 #include "libhkfmt/map.h"
+#include "libhkfmt/wire.h"
 
 void hk_close(struct hk_file **file)
 {
@@ -27,30 +29,35 @@ void hk_close(struct hk_file **file)
     *file = NULL;
 }
 
-static enum hk_status parse_foreign(struct hk_file *f, struct hk_error *err)
+enum hk_format hk_format_of(const struct hk_part *part)
+{
+    const uint8_t *p = part->map;
+    if (part->size >= 4 && memcmp(p, "GGUF", 4) == 0)
+        return HK_FORMAT_GGUF;
+    bool hk = part->size >= 4 && memcmp(p, HK_MAGIC, 4) == 0;
+    if (!hk && part->size > 8 && p[8] == '{' && le64(p) <= part->size - 8)
+        return HK_FORMAT_SAFETENSORS;
+    return HK_FORMAT_HK;
+}
+
+enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err)
 {
     bool short_of = false;
     uint64_t head = 0;
-    enum hk_status status = hk_parse_gguf(f, false, &short_of, &head, err);
-    struct hk_capture capture = {.err = err};
-    const struct hk_reporter reporter = {hk_capture_fault, &capture};
-    if (status == HK_OK)
-        status = hk_build_indexes(f, &reporter, err);
-    return status != HK_OK ? status : capture.status;
-}
-
-static bool is_gguf(const struct hk_part *part)
-{
-    return part->size >= 4 && memcmp(part->map, "GGUF", 4) == 0;
+    return format == HK_FORMAT_GGUF ? hk_parse_gguf(f, false, &short_of, &head, err)
+                                    : hk_parse_safetensors(f, err);
 }
 
 static enum hk_status parse(struct hk_file *f, struct hk_error *err)
 {
-    if (is_gguf(&f->parts[0]))
-        return parse_foreign(f, err);
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
-    enum hk_status status = hk_parse(f, false, &reporter, err);
+    const enum hk_format format = hk_format_of(&f->parts[0]);
+    enum hk_status status;
+    if (format == HK_FORMAT_HK)
+        status = hk_parse(f, false, &reporter, err);
+    else if ((status = hk_parse_foreign(f, format, err)) == HK_OK)
+        status = hk_build_indexes(f, &reporter, err);
     return status != HK_OK ? status : capture.status;
 }
 
@@ -114,6 +121,11 @@ uint64_t hk_file_size(const struct hk_file *f)
 size_t hk_file_parts(const struct hk_file *f)
 {
     return f->part_count;
+}
+
+const char *hk_file_part_name(const struct hk_file *f, size_t part)
+{
+    return part < f->part_count ? f->parts[part].name : NULL;
 }
 
 const struct hk_header *hk_file_header(const struct hk_file *f)

@@ -126,13 +126,11 @@ static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned op
 }
 
 /* A foreign file is sound if it opens; its one fault is what opening says. */
-static enum hk_status verify_foreign(struct hk_file *f, const struct hk_reporter *r,
-                                     struct hk_error *err)
+static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format,
+                                     const struct hk_reporter *r, struct hk_error *err)
 {
     struct hk_error why = {0};
-    bool short_of = false;
-    uint64_t head = 0;
-    enum hk_status status = hk_parse_gguf(f, false, &short_of, &head, &why);
+    enum hk_status status = hk_parse_foreign(f, format, &why);
     if (status == HK_E_NOMEM || status == HK_E_IO)
         return hk_fail(err, status, why.offset, "%s", why.text);
     if (status == HK_OK)
@@ -154,8 +152,9 @@ enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, vo
     *report = (struct hk_verify_report){.size = hk_file_size(f)};
     struct counting counting = {fn, arg, report, true};
     const struct hk_reporter r = {count_fault, &counting};
-    bool gguf = f->parts[0].size >= 4 && memcmp(f->parts[0].map, "GGUF", 4) == 0;
-    status = gguf ? verify_foreign(f, &r, err) : verify_hk(f, path, options, &r, &counting, err);
+    const enum hk_format format = hk_format_of(&f->parts[0]);
+    status = format == HK_FORMAT_HK ? verify_hk(f, path, options, &r, &counting, err)
+                                    : verify_foreign(f, format, &r, err);
     report->keys = f->kv_count;
     report->tensors = f->tensor_count;
     report->records = f->record_count;

@@ -27,10 +27,13 @@ struct hk_view {
     size_t room;          /* tensors there is room for */
 };
 
-/* A view of all of FROM (a mapped file, itself no view): names, metadata, tensors as they are, save
+/* A view of all of FROM (a mapped file or a ready view): names, metadata, tensors as they are, save
  * that a shared_ref has become what it refers to. Keys of shards (hk_is_shard_key) are left out.
  * HK_E_USE: FROM is a stream. */
 enum hk_status hk_view_new(struct hk_view **out, struct hk_file *from, struct hk_error *err);
+/* The same with no more than the COUNT tensors from FIRST on. */
+enum hk_status hk_view_range(struct hk_view **out, struct hk_file *from, size_t first, size_t count,
+                             struct hk_error *err);
 /* NULL is allowed. FROM stays open. */
 void hk_view_free(struct hk_view **v);
 

@@ -31,6 +31,7 @@ enum {
     HK_KV_FIXED = 2 + 1 + 4,     /* key_len, type, value_len: the least a pair takes */
     HK_ENTRY_FIXED = 2 + 4 + 54, /* name_len, four codes, everything behind the shape */
     HK_RECORD_HEADER_SIZE = 80,
+    HK_RECORD_FIRST = 8, /* bytes of it that are written last and make the record count */
 };
 
 /* The flags that follow from the other fields of H. */

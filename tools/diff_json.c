@@ -3,6 +3,7 @@
 
 #include "tools/diff.h"
 #include "tools/inspect.h"
+#include "tools/records.h"
 
 /* Members of an object come in three lists. */
 typedef json_t *entry_fn(const struct diff *d, size_t i, int *kind);
@@ -188,7 +189,7 @@ static json_t *record_json(const struct diff *d, size_t i, int *kind)
     json_t *v = json_object();
     const struct hk_record *one = r->a != NULL ? r->a : r->b;
     tool_json_set(v, "generation", tool_json_uint(one->generation));
-    tool_json_set(v, "type", inspect_record_type(one));
+    tool_json_set(v, "type", record_type(one));
     tool_json_set(v, "name", tool_json_bytes(one->name));
     if (*kind == CHANGED)
         tool_json_set(v, "differs", differs_json(r->differs, diff_fields, DIFF_FIELDS));

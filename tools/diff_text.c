@@ -4,6 +4,7 @@
 
 #include "tools/diff.h"
 #include "tools/inspect.h"
+#include "tools/records.h"
 
 enum { NAME_COLUMNS = HK_MAX_NAME, VALUE_COLUMNS = 48 };
 
@@ -236,7 +237,7 @@ static void record_row(struct tool_table *t, const struct diff_record *r)
 {
     const struct hk_record *one = r->a != NULL ? r->a : r->b;
     char line[128] = "";
-    json_t *type = inspect_record_type(one);
+    json_t *type = record_type(one);
     for (unsigned i = 0; i < DIFF_FIELDS; i++)
         if (r->differs >> i & 1)
             append(line, sizeof line, ", ", diff_fields[i]);

@@ -1,47 +1,37 @@
-/* hk-convert: a model file as .hk or GGUF, whole or not at all. */
-#include <errno.h>
-#include <fcntl.h>
+/* hk-convert: a model in one format as a file, a set of shards or a directory in another. */
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "tools/tool.h"
+#include "tools/convert.h"
 
-enum { OPT_ALIGN, OPT_FORCE, OPT_TO };
+enum { OPT_ALIGN, OPT_FORCE, OPT_SPLIT, OPT_TO, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
-    [OPT_TO] = {"to", 0, "FORMAT", "write FORMAT, hk or gguf, whatever OUT is called"},
+    [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
+    [OPT_TO] = {"to", 0, "FORMAT", "write hk, gguf, safetensors or hf, whatever OUT is called"},
+    [OPT_TYPE] = {"type", 0, "TYPE",
+                  "what quantised tensors become in safetensors and hf: f16, bf16, f32"},
 };
 
 static const struct tool tool = {
     .name = "hk-convert",
     .operands = "IN OUT",
-    .about = "Convert a model file between .hk and GGUF; - is standard input or output.",
+    .about = "Convert a model between .hk, GGUF, safetensors and model directories (hf);\n"
+             "- is standard input or output.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
 
-struct job {
-    const char *in, *out;
-    enum hk_format to;
-    bool to_given, force;
-    struct hk_convert_options options;
-};
-
-static bool is_standard(const char *path)
-{
-    return strcmp(path, "-") == 0;
-}
+/* ---- options ---- */
 
 static enum hk_format format_option(const char *value)
 {
-    if (strcmp(value, "hk") == 0)
-        return HK_FORMAT_HK;
-    if (strcmp(value, "gguf") != 0)
-        tool_usage("--to takes hk or gguf, not '%s'", value);
-    return HK_FORMAT_GGUF;
+    for (int f = HK_FORMAT_HK; f <= HK_FORMAT_HF; f++)
+        if (strcmp(value, hk_format_name((enum hk_format)f)) == 0)
+            return (enum hk_format)f;
+    tool_usage("--to takes hk, gguf, safetensors or hf, not '%s'", value);
 }
 
 static uint32_t align_option(const char *value)
@@ -52,57 +42,67 @@ static uint32_t align_option(const char *value)
     return (uint32_t)n;
 }
 
+static enum hk_type type_option(const char *value)
+{
+    const struct hk_type_info *info = hk_type_by_name(value);
+    if (info == NULL || info->type > HK_TYPE_BF16)
+        tool_usage("--type takes f16, bf16 or f32, not '%s'", value);
+    return (enum hk_type)info->type;
+}
+
+static void take_option(struct convert_job *j, int option, const char *value)
+{
+    switch (option) {
+    case OPT_ALIGN:
+        j->options.alignment = align_option(value);
+        break;
+    case OPT_FORCE:
+        j->force = true;
+        break;
+    case OPT_SPLIT:
+        j->options.split_size = tool_size("split-size", value, 1, INT64_MAX);
+        break;
+    case OPT_TO:
+        j->to = format_option(value);
+        j->to_given = true;
+        break;
+    case OPT_TYPE:
+        j->options.dense = type_option(value);
+        j->type_given = true;
+        break;
+    }
+}
+
+static bool ends_in(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n >= m && strcmp(path + n - m, suffix) == 0;
+}
+
 static enum hk_format format_of_name(const char *path)
 {
-    const char *dot = strrchr(path, '.');
-    if (dot != NULL && strcmp(dot, ".safetensors") == 0)
-        tool_usage("safetensors is not written; --to hk gives %s another format than its name",
-                   path);
-    return dot != NULL && strcmp(dot, ".gguf") == 0 ? HK_FORMAT_GGUF : HK_FORMAT_HK;
-}
-
-/* The first byte of a pipe at standard input, which stays in it; 0 where there is none. */
-static char peek_pipe(void)
-{
     struct stat st;
-    int copy[2];
-    char first = 0;
-    if (fstat(STDIN_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode) || pipe2(copy, O_CLOEXEC) != 0)
-        return 0;
-    ssize_t n;
-    do
-        n = tee(STDIN_FILENO, copy[1], 1, 0);
-    while (n < 0 && errno == EINTR);
-    if (n != 1 || read(copy[0], &first, 1) != 1)
-        first = 0;
-    close(copy[0]);
-    close(copy[1]);
-    return first;
+    return ends_in(path, ".gguf")          ? HK_FORMAT_GGUF
+           : ends_in(path, ".safetensors") ? HK_FORMAT_SAFETENSORS
+           : ends_in(path, "/") || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) ? HK_FORMAT_HF
+                                                                                 : HK_FORMAT_HK;
 }
 
-/* A GGUF from a pipe is taken as it comes; a .hk has to be mapped. */
-static enum hk_status open_input(struct hk_file **out, const char *path, struct hk_error *err)
+static void check(const struct convert_job *j)
 {
-    if (is_standard(path) && peek_pipe() == 'G')
-        return hk_open_stream(out, STDIN_FILENO, err);
-    return tool_open(out, path, err);
+    const bool dense = j->to == HK_FORMAT_SAFETENSORS || j->to == HK_FORMAT_HF;
+    if (j->type_given && !dense)
+        tool_usage("--type is for safetensors and hf: in %s, tensors keep their types",
+                   hk_format_name(j->to));
+    if (j->options.alignment != 0 && dense)
+        tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
+    if (convert_is_standard(j->out) && (j->to == HK_FORMAT_HF || j->options.split_size > 0))
+        tool_usage("standard output is one file, not several");
+    if (ends_in(j->out, ".index.json"))
+        tool_usage("%s is what the index of a set is called, not a model", j->out);
 }
 
-/* tool_create() looks at named outputs; standard output may be the input too. */
-static bool writes_over_input(const struct job *j)
-{
-    struct stat in, out;
-    const char *path = is_standard(j->in) ? "/dev/stdin" : j->in;
-    return is_standard(j->out) && stat(path, &in) == 0 && S_ISREG(in.st_mode) &&
-           fstat(STDOUT_FILENO, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
-}
-
-static enum hk_status create_output(struct hk_out **out, const struct job *j, struct hk_error *err)
-{
-    if (writes_over_input(j))
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
-    return tool_create(out, j->out, is_standard(j->in) ? "/dev/stdin" : j->in, j->force, err);
-}
+/* ---- the program ---- */
 
 static void show_progress(void *arg, uint64_t done, uint64_t all)
 {
@@ -110,66 +110,40 @@ static void show_progress(void *arg, uint64_t done, uint64_t all)
     tool_progress("converting", done, all);
 }
 
-static const char *shown(const char *path, const char *standard)
+static void show_loss(void *arg, const char *text)
 {
-    return is_standard(path) ? standard : path;
+    const struct convert_job *j = arg;
+    tool_warn(convert_shown(j->out, "standard output"), "lost: %s", text);
 }
 
-/* A failure in the middle lies in the input unless writing failed. */
-static int failed(const struct job *j, const struct hk_error *err)
-{
-    bool reading = err->status != HK_E_IO || strncmp(err->text, "cannot read", 11) == 0;
-    if (!reading && is_standard(j->out) && err->sys == EPIPE)
-        return TOOL_OK; /* the reader has seen enough */
-    return tool_error(reading ? shown(j->in, "standard input") : shown(j->out, "standard output"),
-                      err);
-}
-
-static int convert(const struct job *j, struct hk_file *f)
-{
-    struct hk_out *out;
-    struct hk_error err;
-    if (create_output(&out, j, &err) != HK_OK)
-        return tool_error(shown(j->out, "standard output"), &err);
-    if (hk_convert(f, j->to, &j->options, out, &err) != HK_OK) {
-        hk_out_discard(&out);
-        return failed(j, &err);
-    }
-    return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : failed(j, &err);
-}
-
-static int run(const struct job *j)
+static int run(const struct convert_job *j)
 {
     struct hk_file *f;
     struct hk_error err;
-    if (open_input(&f, j->in, &err) != HK_OK)
-        return tool_error(shown(j->in, "standard input"), &err);
-    int status = convert(j, f);
+    if (convert_open(&f, j, &err) != HK_OK)
+        return tool_error(convert_shown(j->in, "standard input"), &err);
+    convert_hint(j, f);
+    int status = convert_write(j, f);
     hk_close(&f);
     return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct job j = {.options = {.progress = show_progress}};
+    struct convert_job j = {
+        .options = {.dense = HK_TYPE_F16, .progress = show_progress, .loss = show_loss}};
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);
-    for (int o; (o = tool_next(&args, &value)) >= 0;) {
-        if (o == OPT_FORCE)
-            j.force = true;
-        else if (o == OPT_ALIGN)
-            j.options.alignment = align_option(value);
-        else {
-            j.to = format_option(value);
-            j.to_given = true;
-        }
-    }
+    for (int o; (o = tool_next(&args, &value)) >= 0;)
+        take_option(&j, o, value);
     if (args.operand_count != 2)
         tool_usage("IN and OUT are needed, %d given", args.operand_count);
+    j.options.arg = &j;
     j.in = args.operands[0];
     j.out = args.operands[1];
     if (!j.to_given)
         j.to = format_of_name(j.out);
+    check(&j);
     return tool_end(run(&j));
 }

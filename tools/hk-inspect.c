@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/inspect.h"
+#include "tools/records.h"
 
 enum { OPT_APPENDIX, OPT_FULL, OPT_HEADER, OPT_METADATA, OPT_TABLE, OPT_TENSORS };
 
@@ -18,7 +19,7 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-inspect",
     .operands = "FILE...",
-    .about = "Show what is in model files (.hk or GGUF) as JSON; without a section option, all.",
+    .about = "Show what is in model files (.hk, GGUF, safetensors) as JSON; without a section option, all.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -95,47 +96,6 @@ static json_t *tensor_json(const struct hk_file *f, const struct hk_tensor *t)
     tool_json_set(v, "sparsity_ratio", tool_json_float(ratio));
     if (hk_file_parts(f) > 1)
         tool_json_set(v, "part", tool_json_uint(t->part));
-    return v;
-}
-
-static json_t *metrics_json(const struct hk_record *r)
-{
-    static const char *const names[] = {"loss", "acc", "pass", "custom"};
-    json_t *v = json_object();
-    for (size_t i = 0; i < 4; i++) {
-        float metric;
-        memcpy(&metric, &r->metrics[i], sizeof metric);
-        tool_json_set(v, names[i], tool_json_float(metric));
-    }
-    return v;
-}
-
-/* Digest and lineage read the record's payload; they fail for want of memory only. */
-static json_t *record_json(const struct hk_file *f, size_t i)
-{
-    const struct hk_record *r = hk_record_at(f, i);
-    uint8_t hash[HK_SHA256_SIZE];
-    enum hk_lineage lineage;
-    if (hk_record_hash(f, i, hash, NULL) != HK_OK ||
-        hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
-        tool_nomem();
-    json_t *v = json_object();
-    tool_json_set(v, "index", tool_json_uint(i));
-    tool_json_set(v, "type", inspect_record_type(r));
-    tool_json_set(v, "name", tool_json_bytes(r->name));
-    tool_json_set(v, "target", tool_json_bytes(r->target));
-    tool_json_set(v, "generation", tool_json_uint(r->generation));
-    tool_json_set(v, "timestamp", tool_json_uint(r->timestamp));
-    tool_json_set(v, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
-    tool_json_set(v, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
-    tool_json_set(v, "metrics", metrics_json(r));
-    tool_json_set(v, "offset", tool_json_uint(r->offset));
-    tool_json_set(v, "size", tool_json_uint(r->data_size));
-    tool_json_set(v, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
-    tool_json_set(v, "hash", tool_json_hex(hash, sizeof hash));
-    tool_json_set(v, "crc32", tool_json_uint(r->data_crc32));
-    tool_json_set(v, "lineage", tool_json_text(hk_lineage_name(lineage)));
-    tool_json_set(v, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));
     return v;
 }
 

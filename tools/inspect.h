@@ -14,8 +14,6 @@ enum {
 
 /* The format's version as text, "1.0" or a GGUF's "3", in a BUFFER of 24. */
 void inspect_version(const struct hk_file *f, char *buffer);
-/* Name of a record's type; of an unknown one its number. */
-json_t *inspect_record_type(const struct hk_record *r);
 
 /* Print the metadata as member "metadata" (inspect_value.c); FULL: nothing is summarised. */
 void inspect_metadata(const struct hk_file *f, bool full, struct tool_json_out *o);

@@ -1,9 +1,9 @@
 /* inspect_table.c: what hk-inspect --table prints. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tools/inspect.h"
+#include "tools/records.h"
 
 /* Cells of a hostile file must not widen every row: names may have 65535 bytes there. */
 enum { VALUE_COLUMNS = 72, NAME_COLUMNS = HK_MAX_NAME };
@@ -137,50 +137,6 @@ static void tensor_table(const struct hk_file *f)
     tool_table_print(&t, stdout);
 }
 
-static void time_cell(struct tool_table *t, uint64_t seconds)
-{
-    char line[32];
-    struct tm tm;
-    time_t when = (time_t)seconds;
-    bool sane = seconds < UINT64_C(253402300800); /* the year 10000 */
-    if (sane && gmtime_r(&when, &tm) != NULL &&
-        strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
-        tool_cell(t, "%s", line);
-    else
-        tool_cell(t, "%llu", (unsigned long long)seconds);
-}
-
-static void record_row(struct tool_table *t, const struct hk_file *f, size_t i)
-{
-    const struct hk_record *r = hk_record_at(f, i);
-    enum hk_lineage lineage;
-    if (hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
-        tool_nomem();
-    json_t *type = inspect_record_type(r);
-    char size[24];
-    tool_cell(t, "%zu", i);
-    tool_cell(t, "%u", r->generation);
-    tool_cell(t, "%s", json_string_value(type));
-    tool_cell_bytes(t, r->name, NAME_COLUMNS);
-    tool_cell_bytes(t, r->target, NAME_COLUMNS);
-    tool_cell(t, "%s", tool_human_size(r->data_size, size));
-    time_cell(t, r->timestamp);
-    tool_cell(t, "%s", hk_lineage_name(lineage));
-    tool_cell(t, "%s", hk_crc_name(hk_record_crc(f, i)));
-    json_decref(type);
-}
-
-static void record_table(const struct hk_file *f)
-{
-    static const char *const titles[] = {"RECORD", "GENERATION", "TYPE",    "NAME", "TARGET",
-                                         "SIZE",   "TIME",       "LINEAGE", "CRC"};
-    struct tool_table t = {.columns = 9, .right = "rrlllrlll"};
-    head(&t, titles);
-    for (size_t i = 0; i < hk_record_count(f); i++)
-        record_row(&t, f, i);
-    tool_table_print(&t, stdout);
-}
-
 void inspect_tables(const struct hk_file *f, const char *name, unsigned sections, bool full)
 {
     char size[24];
@@ -200,6 +156,6 @@ void inspect_tables(const struct hk_file *f, const char *name, unsigned sections
     }
     if (sections & INSPECT_APPENDIX && hk_record_count(f) > 0) {
         putchar('\n');
-        record_table(f);
+        records_table(f);
     }
 }

@@ -20,12 +20,6 @@ void inspect_version(const struct hk_file *f, char *buffer)
         snprintf(buffer, 24, "%u", h->version_major);
 }
 
-json_t *inspect_record_type(const struct hk_record *r)
-{
-    const char *name = hk_record_type_name(r->type);
-    return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
-}
-
 json_t *inspect_element(const struct hk_array *a, uint32_t i)
 {
     switch (a->kind) {

@@ -88,6 +88,12 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err);
 enum hk_status tool_create(struct hk_out **out, const char *path, const char *input, bool replace,
                            struct hk_error *err);
 
+/* For work that makes several files and removes them itself when told to stop: from now on, the
+ * signals that would end the program make what is returned not 0. */
+const volatile sig_atomic_t *tool_catch_stop(void);
+/* Then end as the signal would have, if there was one. */
+void tool_die_if_stopped(void);
+
 /* A bar on standard error while DONE < ALL, if that is a terminal; finish with DONE == ALL. */
 void tool_progress(const char *label, uint64_t done, uint64_t all);
 

@@ -96,6 +96,13 @@ static ssize_t read_full(char *p, size_t n)
     return (ssize_t)done;
 }
 
+/* .hk, GGUF, or the length and the brace of a safetensors header, which is at most 100 MB. */
+static bool begins_as_model(const char *p)
+{
+    bool small = memcmp(p + 4, "\0\0\0\0{", 5) == 0 && (unsigned char)p[3] < 6;
+    return small || memcmp(p, "HKNT", 4) == 0 || memcmp(p, "GGUF", 4) == 0;
+}
+
 /* What does not begin as a model is copied no further than it takes to say what it is: it may be
  * without end. */
 static enum hk_status spool(int to, struct hk_error *err)
@@ -115,7 +122,7 @@ static enum hk_status spool(int to, struct hk_error *err)
         if (n < CHUNK)
             break;
         if (first)
-            model = memcmp(buffer, "HKNT", 4) == 0 || memcmp(buffer, "GGUF", 4) == 0;
+            model = begins_as_model(buffer);
     }
     free(buffer);
     return status;
@@ -170,18 +177,37 @@ static void remove_and_die(int sig)
 }
 
 /* A signal that was ignored when the program started (nohup) stays ignored. */
-static void catch_signals(void)
+static void catch_signals(void (*handler)(int))
 {
-    static bool caught;
-    for (size_t i = 0; i < DEADLY && !caught; i++) {
+    for (size_t i = 0; i < DEADLY; i++) {
         struct sigaction act;
         if (sigaction(deadly[i], NULL, &act) == 0 && act.sa_handler == SIG_IGN)
             continue;
-        act = (struct sigaction){.sa_handler = remove_and_die};
+        act = (struct sigaction){.sa_handler = handler};
         sigfillset(&act.sa_mask);
         sigaction(deadly[i], &act, NULL);
     }
-    caught = true;
+}
+
+static volatile sig_atomic_t stopped; /* by this signal */
+
+static void note_stop(int sig)
+{
+    stopped = sig;
+}
+
+const volatile sig_atomic_t *tool_catch_stop(void)
+{
+    catch_signals(note_stop);
+    return &stopped;
+}
+
+void tool_die_if_stopped(void)
+{
+    if (stopped == 0)
+        return;
+    signal(stopped, SIG_DFL);
+    raise(stopped);
 }
 
 static bool same_file(const char *a, const char *b)
@@ -255,7 +281,7 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
         return hk_out_fd(out, STDOUT_FILENO, err);
     if (input != NULL && (same_file(path, input) || same_set(path, input)))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
-    catch_signals();
+    catch_signals(remove_and_die);
     sigset_t block, before;
     sigemptyset(&block);
     for (size_t i = 0; i < DEADLY; i++)

@@ -23,9 +23,9 @@ enum hk_status hk_gguf_refuse_keys(const struct hk_file *f, struct hk_error *err
     }
     const struct hk_kv *split = hk_kv_find(f, "split.count");
     int64_t count;
-    if (split != NULL && hk_kv_int(split, &count, NULL) == HK_OK && count > 1)
+    if (f->part_count == 1 && split != NULL && hk_kv_int(split, &count, NULL) == HK_OK && count > 1)
         return hk_fail(err, HK_E_UNSUPPORTED, split->offset,
-                       "one of %lld shards (key 'split.count'); a sharded GGUF is not read",
+                       "one of %lld shards (key 'split.count'), which are converted together",
                        (long long)count);
     return HK_OK;
 }
@@ -33,6 +33,8 @@ enum hk_status hk_gguf_refuse_keys(const struct hk_file *f, struct hk_error *err
 static enum hk_status note_type(json_t *types, const struct hk_kv *kv, struct hk_error *err)
 {
     const char *usual = hk_gguf_default_type(kv);
+    if (kv->gguf_type == NULL) /* not of the GGUF */
+        return HK_OK;
     if (usual != NULL && strcmp(usual, kv->gguf_type) == 0)
         return HK_OK;
     if (!hk_utf8_valid(kv->key) || memchr(kv->key.p, '\0', kv->key.n) != NULL)
@@ -64,7 +66,8 @@ enum hk_status hk_gguf_note_source(const struct hk_file *f, struct hk_writer *w,
     json_t *types = json_object();
     enum hk_status status = types == NULL ? hk_fail_nomem(err) : HK_OK;
     for (size_t i = 0; status == HK_OK && i < f->kv_count; i++)
-        status = note_type(types, &f->kvs[i], err);
+        if (!hk_is_shard_key(f, &f->kvs[i]))
+            status = note_type(types, &f->kvs[i], err);
     if (status == HK_OK)
         status = hk_writer_set_string(w, "hk.source.format", "gguf", err);
     if (status == HK_OK)

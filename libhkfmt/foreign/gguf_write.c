@@ -3,6 +3,7 @@
 #include "libhkfmt/convert.h"
 #include "libhkfmt/foreign/gguf.h"
 #include "libhkfmt/foreign/gguf_keys.h"
+#include "libhkfmt/view.h"
 
 struct making {
     struct hk_file *f;
@@ -14,17 +15,18 @@ struct making {
 
 /* ---- metadata ---- */
 
-/* Keys that only tell how a .hk was made, or are .hk's own. */
+/* Keys that only tell of a shard or how a .hk was made, or are .hk's own. */
 static bool is_dropped(const struct making *m, const struct hk_kv *kv)
 {
+    if (hk_is_shard_key(m->f, kv))
+        return true;
     if (m->f->format != HK_FORMAT_HK)
         return false;
     struct hk_bytes source;
     bool from_gguf = hk_bytes_are(kv->key, "hk.source.format") &&
                      hk_kv_string(kv, &source, NULL) == HK_OK && hk_bytes_are(source, "gguf");
     return from_gguf || hk_bytes_are(kv->key, "hk.source.gguf_version") ||
-           hk_bytes_are(kv->key, "hk.gguf.types") || hk_bytes_are(kv->key, "hk.alignment") ||
-           hk_is_shard_key(m->f, kv);
+           hk_bytes_are(kv->key, "hk.gguf.types") || hk_bytes_are(kv->key, "hk.alignment");
 }
 
 static enum hk_status choose_alignment(struct making *m, struct hk_error *err)
@@ -92,23 +94,6 @@ static enum hk_status put_metadata(struct making *m, size_t count_at, struct hk_
     if (m->head.failed)
         return hk_fail_nomem(err);
     put64(m->head.p + count_at, count);
-    return HK_OK;
-}
-
-/* llama.cpp rotates neighbouring pairs in models of this architecture, so rows made for the other
- * way would have to be reordered. */
-static enum hk_status check_rope(const struct hk_file *f, struct hk_error *err)
-{
-    const struct hk_kv *architecture = hk_kv_find(f, "general.architecture");
-    const struct hk_kv *style = hk_kv_find(f, "hk.rope_style");
-    struct hk_bytes a, s;
-    if (architecture == NULL || style == NULL || hk_kv_string(architecture, &a, NULL) != HK_OK ||
-        hk_kv_string(style, &s, NULL) != HK_OK)
-        return HK_OK;
-    if (hk_bytes_are(a, "llama") && hk_bytes_are(s, "neox"))
-        return hk_fail(err, HK_E_UNSUPPORTED, style->offset,
-                       "key 'hk.rope_style': neox rows of a llama model would have to be reordered "
-                       "for GGUF");
     return HK_OK;
 }
 
@@ -217,7 +202,7 @@ static enum hk_status copy_payloads(const struct making *m, struct hk_copying *c
         const struct hk_tensor *bytes = NULL;
         status = hk_tensor_resolve(m->f, &m->f->tensors[i], &bytes, err);
         if (status == HK_OK)
-            status = hk_copy_bytes(c, bytes->part, bytes->data_offset, bytes->data_size, err);
+            status = hk_copy_tensor(c, i, err);
         if (status == HK_OK)
             status = pad(m, c->out, bytes->data_size, err);
     }
@@ -250,8 +235,6 @@ enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_opt
     struct making m = {.f = f, .opt = opt};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};
     enum hk_status status = check_appendix(f, err);
-    if (status == HK_OK)
-        status = check_rope(f, err);
     if (status == HK_OK)
         status = choose_alignment(&m, err);
     if (status == HK_OK)

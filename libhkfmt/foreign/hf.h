@@ -23,6 +23,8 @@ struct hk_hf_family {
     unsigned tensors;
     bool pairs_in_gguf; /* llama.cpp rotates neighbouring rows, so q and k rows are reordered there
                          */
+    bool slides;        /* sliding_window counts without use_sliding_window */
+    uint32_t head_dim;  /* where config.json has none; 0: hidden_size / num_attention_heads */
 };
 
 const struct hk_hf_family *hk_hf_family_of_type(struct hk_bytes model_type); /* NULL if unknown */
@@ -31,6 +33,20 @@ const struct hk_hf_family *hk_hf_family_of_architecture(struct hk_bytes architec
 
 /* ---- tensor names (hf_names.c): "model.layers.3.self_attn.q_proj.weight" <->
  * "blk.3.attn_q.weight" */
+
+/* What a tensor's dimension is. */
+enum hk_hf_dim { HK_HF_ONE, HK_HF_WIDTH, HK_HF_FFN, HK_HF_VOCAB, HK_HF_Q, HK_HF_KV, HK_HF_HEAD };
+
+struct hk_hf_part {        /* a tensor that models have, once or in each layer */
+    const char *hf, *gguf; /* names, behind "model.layers.N." and "blk.N." if LAYER */
+    unsigned needs;        /* bit of hk_hf_family.tensors; 0: every family has it */
+    uint8_t rows, cols;    /* enum hk_hf_dim; rows is HK_HF_ONE for a vector */
+    bool layer;
+    bool optional;
+};
+const struct hk_hf_part *hk_hf_part(size_t i); /* NULL past the last */
+/* Its whole name in LAYER, as GGUF or transformers have it, to OUT (HK_MAX_NAME + 1 bytes). */
+void hk_hf_part_name(const struct hk_hf_part *part, uint32_t layer, bool gguf, char *out);
 
 /* Write the other name of NAME, terminated, to OUT (HK_MAX_NAME + 1 bytes). HK_E_UNSUPPORTED: it is
  * no tensor of FAMILY, whose layers are counted from 0 to LAYERS - 1. */
@@ -43,8 +59,8 @@ bool hk_hf_rotates(struct hk_bytes gguf, bool *key);
 
 /* ---- a directory's files (hf_dir.c) ---- */
 
-/* The bytes of DIR/NAME, in *OUT allocated with malloc() (NULL and OK where there is no such file);
- * HK_E_RANGE above MOST bytes. */
+/* The bytes of DIR/NAME, in *OUT allocated with malloc() (NULL and OK where there is no such file),
+ * one NUL behind them; HK_E_RANGE above MOST bytes. Messages begin with NAME. */
 enum hk_status hk_hf_read(const char *dir, const char *name, size_t most, uint8_t **out, size_t *n,
                           struct hk_error *err);
 /* The same parsed as JSON, whose top is an object; duplicate keys are refused, NUL in strings is
@@ -52,14 +68,63 @@ enum hk_status hk_hf_read(const char *dir, const char *name, size_t most, uint8_
 enum hk_status hk_hf_json(const char *dir, const char *name, size_t most, json_t **out,
                           struct hk_error *err);
 
+/* The text of NAME's bytes as hk_hf_json() has it. Integers beyond 64 bits become reals. */
+enum hk_status hk_hf_parse(const char *name, struct hk_bytes text, json_t **out,
+                           struct hk_error *err);
+/* DIR/NAME, allocated with malloc(); NULL when out of memory. */
+char *hk_hf_path(const char *dir, const char *name);
+/* ERR's text begins with NAME; gives back STATUS. */
+enum hk_status hk_hf_about(const char *name, enum hk_status status, struct hk_error *err);
+
+/* The weights are what transformers takes by default: the files that model.safetensors.index.json
+ * names, else model.safetensors. Others beside them are left alone, unless they have such a name
+ * too: then it is open which are meant, and they are refused by name. */
+struct hk_hf_weights {
+    bool index, whole; /* the two are there */
+    char **names;      /* model.safetensors and shards, sorted */
+    size_t count;
+};
+/* HK_E_MISSING, HK_E_UNSUPPORTED, HK_E_FORMAT: no weights, of another format only, ambiguous. */
+enum hk_status hk_hf_list(const char *dir, struct hk_hf_weights *out, struct hk_error *err);
+void hk_hf_list_free(struct hk_hf_weights *w);
+
+/* ---- fields of a JSON object (hf_field.c): null is absent; the first refusal is kept, after which
+ * nothing is read ---- */
+
+struct hk_hf_in {
+    const char *where; /* begins the field's name in messages: "config.json: " */
+    const char *arch;  /* hk_hf_key() */
+    struct hk_kvlist *out;
+    struct hk_error *err;
+    enum hk_status status;
+    char key[96];
+};
+
+json_t *hk_hf_field(const json_t *object, const char *name); /* NULL if absent */
+void hk_hf_need(struct hk_hf_in *in, const json_t *object, const char *name);
+/* Refuse NAME and show its value; WHY may be NULL. */
+void hk_hf_refuse(struct hk_hf_in *in, enum hk_status status, const char *name, const json_t *value,
+                  const char *why);
+/* These leave *V as it is where the field is absent. */
+void hk_hf_number(struct hk_hf_in *in, const json_t *object, const char *name, double *v);
+void hk_hf_positive(struct hk_hf_in *in, const json_t *object, const char *name, double *v);
+void hk_hf_count(struct hk_hf_in *in, const json_t *object, const char *name, uint32_t *v);
+void hk_hf_flag(struct hk_hf_in *in, const json_t *object, const char *name, bool *v);
+void hk_hf_text(struct hk_hf_in *in, const json_t *object, const char *name, struct hk_bytes *v);
+/* "llama.SUFFIX", valid until the next call. */
+const char *hk_hf_key(struct hk_hf_in *in, const char *suffix);
+
 /* ---- reading ---- */
+
+enum { HK_HF_MAX_CONFIG = 4 << 20 }; /* bytes of config.json and generation_config.json */
 
 struct hk_hf_config { /* what config.json settles for the others */
     const struct hk_hf_family *family;
-    json_t *json;       /* config.json; borrowed */
-    json_t *generation; /* generation_config.json or NULL; borrowed */
-    uint32_t layers, heads, kv_heads, head_dim;
-    uint64_t vocab_size; /* rows of the embedding as config.json has it */
+    json_t *json;                          /* config.json; borrowed */
+    json_t *generation;                    /* generation_config.json or NULL; borrowed */
+    struct hk_bytes text, generation_text; /* of both as they are; borrowed */
+    uint32_t layers, width, ffn, heads, kv_heads, head_dim, context;
+    uint32_t vocab_size; /* rows of the embedding as config.json has it */
     bool tied;           /* its tie_word_embeddings, or the family's default */
 };
 
@@ -68,6 +133,9 @@ struct hk_hf_config { /* what config.json settles for the others */
  * hk.hf.config and hk.hf.generation_config (json, verbatim). */
 enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
                                  struct hk_error *err);
+
+/* The rope's part of it: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor. */
+void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c);
 
 /* Set the tokenizer's keys from tokenizer.json, tokenizer.model, tokenizer_config.json,
  * special_tokens_map.json, added_tokens.json, chat_template.jinja/.json of DIR, and the end tokens

@@ -183,7 +183,7 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
 
 @test "standard input without end that is no model is not copied" {
     t_sh 'timeout 20 hk-inspect - </dev/zero'
-    assert_fails 1 'hk-inspect: standard input: not a .hk or GGUF file: no known magic'
+    assert_fails 1 'hk-inspect: standard input: not a .hk, GGUF or safetensors file: no known magic'
     t_sh 'yes | timeout 20 hk-inspect -'
     assert_fails 1 'no known magic'
 }
@@ -217,7 +217,7 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
     printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >lfs
     printf '<!DOCTYPE html><html>' >html
     printf 'PK\003\004xxxxxxxxxxxxxxxxxxxxxxx' >zip
-    printf '\010\0\0\0\0\0\0\0{}      ' >safetensors
+    printf '\011\0\0\0\0\0\0\0{}      ' >safetensors
     head -c 500 /dev/zero >zeros
     for f in dir fifo dangling /dev/null missing; do
         t timeout 5 hk-inspect $f

@@ -1,6 +1,7 @@
-"""malformed.py INDEX COMMAND...: run COMMAND on every GGUF of a malformed suite and print what is
-not as it should be, one line each, then the number of files. In COMMAND, FILE stands for the file
-and OUT for an output that is to be absent after a refusal. With `-` first, the file is piped in.
+"""malformed.py INDEX FORMAT COMMAND...: run COMMAND on every file of FORMAT of a malformed suite and
+print what is not as it should be, one line each, then the number of files. In COMMAND, FILE stands
+for the file and OUT for an output that is to be absent after a refusal. With `-` first, the file is
+piped in.
 
 A refusal is exit status 1 with one line on standard error that names program, file and offset.
 HK_SLOW is set under a sanitizer, where times and sizes mean nothing."""
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 SECONDS, MEMORY = 1.0, 64 << 10  # KiB
-command = sys.argv[2:]
+command = sys.argv[3:]
 piped = command[0] == "-"
 command = command[1:] if piped else command
 folder = os.path.dirname(sys.argv[1])
@@ -65,7 +66,7 @@ def problems(entry, path):
 
 count = 0
 for entry in json.load(open(sys.argv[1])):
-    if entry["format"] == "gguf":
+    if entry["format"] == sys.argv[2]:
         path = os.path.join(folder, entry["file"])
         count += 1
         for text in problems(entry, path):

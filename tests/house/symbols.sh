@@ -60,7 +60,8 @@ done
 
 none 'libhkfmt.so exports what hkfmt.h declares, no more and no less' \
     "$({ declared; exported; } | sort | uniq -u)"
-same 'libhkfmt.so needs only its three libraries' 'libc.so.6 libcrypto.so.3 libjansson.so.4 libz.so.1' \
+same 'libhkfmt.so needs only its three libraries, beside those of C' \
+    'libc.so.6 libcrypto.so.3 libjansson.so.4 libm.so.6 libz.so.1' \
     "$(readelf -d "$B/libhkfmt.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | paste -sd' ')"
 
 # Programs that need the engine; every other one is an inspection tool.
@@ -68,8 +69,8 @@ engine=$(sed -n 's/^ENGINE_PROGS := //p' GNUmakefile)
 for source in tools/hk.c tools/hk-*.c; do
     [ -f "$source" ] || continue
     program=$(basename "$source" .c)
-    libraries='libc\.so.*|libcrypto\.so.*|libjansson\.so.*|libz\.so.*|ld-linux.*'
-    case " $engine " in *" $program "*) libraries="$libraries|libpcre2-8\.so.*|libutf8proc\.so.*|libm\.so.*" ;; esac
+    libraries='libc\.so.*|libm\.so.*|libcrypto\.so.*|libjansson\.so.*|libz\.so.*|ld-linux.*'
+    case " $engine " in *" $program "*) libraries="$libraries|libpcre2-8\.so.*|libutf8proc\.so.*" ;; esac
     none "$program links only what it may" "$(readelf -d "$B/bin/$program" 2>&1 |
         sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p; /rror:/p' | grep -Exv "$libraries")"
 done

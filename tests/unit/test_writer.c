@@ -1,4 +1,4 @@
-/* What the writer writes reads back; what it must not write it refuses. Also sets of shards. */
+/* What the writer writes reads back; what it must not write it refuses. */
 #include "tests/unit/sample.h"
 
 static void test_round_trip(uint32_t alignment)
@@ -158,61 +158,6 @@ static void test_duplicate(void)
     close(fd);
 }
 
-static void write_shard(unsigned i, unsigned count, const char *tensor, unsigned says)
-{
-    struct hk_error err;
-    struct hk_writer *w;
-    struct hk_out *o;
-    char path[64];
-    uint8_t bytes[16] = {(uint8_t)i};
-    struct hk_tensor t = {
-        .name = text(tensor), .type = HK_TYPE_F32, .ndim = 1, .shape = {4}, .data_size = 16};
-    struct hk_writer_options opt = {.split_index = (uint16_t)says, .split_count = (uint16_t)count};
-    snprintf(path, sizeof path, "m-%05u-of-%05u.hk", i + 1, count);
-    must(hk_writer_new(&w, &opt, &err), &err, "new");
-    must(hk_writer_set_string(w, "general.architecture", "llama", &err), &err, "set");
-    must(hk_writer_add(w, &t, 0, &err), &err, "add");
-    must(hk_out_create(&o, path, HK_OUT_REPLACE, &err), &err, "out");
-    must(hk_writer_begin(w, o, &err), &err, "begin");
-    must(hk_writer_put(w, bytes, sizeof bytes, &err), &err, "put");
-    must(hk_writer_finish(w, &err), &err, "finish");
-    must(hk_out_commit(&o, &err), &err, "commit");
-    hk_writer_free(&w);
-}
-
-static void test_shards(void)
-{
-    struct hk_error err = {0};
-    struct hk_file *f = NULL;
-    static const char *const tensors[] = {"a", "b", "c"};
-    for (unsigned i = 0; i < 3; i++)
-        write_shard(i, 3, tensors[i], i);
-    must(hk_open_set(&f, "m-00002-of-00003.hk", &err), &err, "open the set by its second shard");
-    ok(hk_file_parts(f) == 3 && hk_tensor_count(f) == 3, "three parts, three tensors");
-    ok(hk_tensor_data(f, hk_tensor_find(f, "c")).p[0] == 2,
-       "each tensor is read from its own part");
-    hk_close(&f);
-    must(hk_open(&f, "m-00002-of-00003.hk", &err), &err, "open one shard");
-    ok(hk_tensor_count(f) == 1, "hk_open() opens just the one");
-    hk_close(&f);
-    write_shard(2, 3, "a", 2);
-    ok(hk_open_set(&f, "m-00001-of-00003.hk", &err) == HK_E_FORMAT &&
-           strstr(err.text, "a occurs again"),
-       "a tensor in two shards");
-    write_shard(2, 3, "c", 1);
-    ok(hk_open_set(&f, "m-00001-of-00003.hk", &err) == HK_E_FORMAT,
-       "a shard that says it is another");
-    ok(rename("m-00001-of-00003.hk", "x.hk") == 0 && hk_open_set(&f, "x.hk", &err) == HK_E_FORMAT,
-       "a shard whose name does not say so");
-    unlink("m-00002-of-00003.hk");
-    write_shard(2, 3, "c", 2);
-    ok(hk_open_set(&f, "m-00003-of-00003.hk", &err) == HK_E_MISSING &&
-           strstr(err.text, "00001, 00002") != NULL,
-       "missing shards are listed");
-    unlink("m-00003-of-00003.hk");
-    unlink("x.hk");
-}
-
 int main(void)
 {
     char directory[] = "/tmp/hk-test-writer-XXXXXX";
@@ -227,7 +172,6 @@ int main(void)
     test_refusals();
     test_contract();
     test_duplicate();
-    test_shards();
     ok(rmdir(directory) == 0, "no litter");
     return tap_done();
 }

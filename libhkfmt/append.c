@@ -1,0 +1,321 @@
+/* Appending records. Names and payloads are written and synced first, with zeros where the records'
+ * headers belong; then the headers but for their first eight bytes, then those, the first record's
+ * last of all, and for the first record of a file its header's appendix_offset. Readers take a
+ * record that begins with eight zeros for the end of the list, so all records of a call appear in
+ * one eight-byte write, which no kill divides. */
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "libhkfmt/compress.h"
+#include "libhkfmt/history.h"
+#include "libhkfmt/le.h"
+#include "libhkfmt/wire.h"
+
+struct pending { /* a record whose header is not written yet */
+    uint64_t offset;
+    uint8_t header[HK_RECORD_HEADER_SIZE];
+};
+
+struct hk_appender {
+    struct hk_history h;
+    uint64_t appendix_offset; /* of the header afterwards */
+    uint64_t end;             /* of what was written so far */
+    uint32_t generation;
+    uint8_t parent[HK_SHA256_SIZE]; /* for the next record */
+    struct pending *records;
+    size_t count, room;
+    struct hk_sha256 *hash; /* of the record that is open, NULL between records */
+    uint32_t crc;
+    uint64_t data_size;
+    struct hk_deflater *deflater; /* of a compressed record */
+    enum hk_status failed;        /* of an earlier call: nothing can be committed then */
+};
+
+static void free_appender(struct hk_appender **appender)
+{
+    struct hk_appender *a = *appender;
+    hk_sha256_free(&a->hash);
+    hk_deflater_free(&a->deflater);
+    hk_history_close(&a->h);
+    free(a->records);
+    free(a);
+    *appender = NULL;
+}
+
+/* ---- opening ---- */
+
+/* A rollback of the reference leaves an offset at or past the end: bytes that grow over it must not
+ * be taken for a record. */
+static enum hk_status start_appendix(struct hk_appender *a, struct hk_error *err)
+{
+    enum hk_status status = HK_OK;
+    if (a->appendix_offset != 0)
+        status = hk_history_header(&a->h, 0, err);
+    a->h.f->header.appendix_offset = 0;
+    a->appendix_offset = a->end;
+    return status;
+}
+
+static enum hk_status check_place(struct hk_appender *a, struct hk_error *err)
+{
+    const struct hk_history *h = &a->h;
+    if (h->torn)
+        return hk_fail(err, HK_E_FORMAT, h->records_end > 0 ? h->records_end : h->sections_end,
+                       "the file ends in bytes that are no record (an interrupted append?); "
+                       "hk-rollback --repair removes them");
+    if (!align_ok(h->size, 8, &a->end))
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file is too large to grow");
+    a->appendix_offset = h->f->header.appendix_offset;
+    if (h->f->record_count == 0)
+        return start_appendix(a, err);
+    if (a->end < h->records_end)
+        a->end = h->records_end; /* its last padding was cut */
+    return HK_OK;
+}
+
+static enum hk_status choose_parent(struct hk_appender *a, unsigned options, struct hk_error *err)
+{
+    const struct hk_file *f = a->h.f;
+    if (f->record_count > 0 && (options & HK_APPEND_BIND_BASE) != 0)
+        return hk_fail(err, HK_E_USE, f->records[0].offset,
+                       "only the first record can bind the base, and there are %zu already",
+                       f->record_count);
+    if (f->record_count > 0) {
+        a->generation = f->records[f->record_count - 1].generation;
+        return hk_record_hash(f, f->record_count - 1, a->parent, err);
+    }
+    return (options & HK_APPEND_BIND_BASE) != 0 ? hk_base_digest(f, a->parent, err) : HK_OK;
+}
+
+enum hk_status hk_append_open(struct hk_appender **out, const char *path, unsigned options,
+                              struct hk_error *err)
+{
+    struct hk_appender *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status status = hk_history_open(&a->h, path, true, err);
+    if (status == HK_OK)
+        status = check_place(a, err);
+    if (status == HK_OK)
+        status = choose_parent(a, options, err);
+    if (status != HK_OK) {
+        free_appender(&a);
+        return status;
+    }
+    *out = a;
+    return HK_OK;
+}
+
+uint32_t hk_append_generation(const struct hk_appender *a)
+{
+    return a->generation;
+}
+
+/* ---- records ---- */
+
+static enum hk_status keep(struct hk_appender *a, enum hk_status status)
+{
+    if (status != HK_OK && a->failed == HK_OK)
+        a->failed = status;
+    return status;
+}
+
+static enum hk_status put(struct hk_appender *a, const void *p, size_t n, struct hk_error *err)
+{
+    uint64_t end;
+    if (!add_ok(a->end, n, &end) || end > INT64_MAX - HK_RECORD_HEADER_SIZE - 8)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file would be too large");
+    enum hk_status status = hk_history_write(&a->h, p, n, a->end, err);
+    if (status == HK_OK && n > 0)
+        status = hk_sha256_add(a->hash, p, n, err);
+    if (status == HK_OK)
+        a->end = end;
+    return status;
+}
+
+/* Bytes of the payload as they are stored. */
+static enum hk_status put_payload(void *appender, const uint8_t *p, size_t n, struct hk_error *err)
+{
+    struct hk_appender *a = appender;
+    enum hk_status status = put(a, p, n, err);
+    if (status == HK_OK) {
+        a->crc = (uint32_t)crc32_z(a->crc, p, n);
+        a->data_size += n;
+    }
+    return status;
+}
+
+/* The open record has all of its bytes: complete its header, and zeros up to a multiple of 8. */
+static enum hk_status close_record(struct hk_appender *a, struct hk_error *err)
+{
+    static const uint8_t zeros[8];
+    if (a->hash == NULL)
+        return HK_OK;
+    enum hk_status status = HK_OK;
+    if (a->deflater != NULL)
+        status = hk_deflater_end(&a->deflater, err);
+    if (status != HK_OK)
+        return status;
+    uint8_t *p = a->records[a->count - 1].header;
+    put32(p + 68, a->crc);
+    put64(p + 72, a->data_size);
+    status = hk_sha256_done(&a->hash, a->parent, err);
+    const size_t padding = (size_t)(-a->end % 8);
+    if (status == HK_OK)
+        status = hk_history_write(&a->h, zeros, padding, a->end, err);
+    a->end += padding;
+    return status;
+}
+
+static void encode(const struct hk_new_record *r, const uint8_t *parent, uint8_t *p)
+{
+    memset(p, 0, HK_RECORD_HEADER_SIZE);
+    p[0] = (uint8_t)r->type;
+    p[1] = r->flags;
+    put16(p + 2, (uint16_t)r->name.n);
+    put32(p + 4, r->generation);
+    put64(p + 8, r->timestamp);
+    memcpy(p + 16, parent, HK_SHA256_SIZE);
+    for (size_t i = 0; i < 4; i++)
+        put32(p + 48 + 4 * i, r->metrics[i]);
+    put16(p + 64, (uint16_t)r->target.n);
+}
+
+static enum hk_status check_record(const struct hk_appender *a, const struct hk_new_record *r,
+                                   struct hk_error *err)
+{
+    if (a->failed != HK_OK)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "an earlier record failed");
+    if (hk_record_type_name(r->type) == NULL)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "unknown record type %d", (int)r->type);
+    if (r->name.n > UINT16_MAX || r->target.n > UINT16_MAX)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "name of %zu or target of %zu bytes: at most 65535 fit", r->name.n,
+                       r->target.n);
+    if (r->generation < a->generation)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "generation %u lies before the last one, %u",
+                       r->generation, a->generation);
+    return HK_OK;
+}
+
+static enum hk_status room(struct hk_appender *a, struct hk_error *err)
+{
+    if (a->count < a->room)
+        return HK_OK;
+    const size_t more = a->room == 0 ? 4 : 2 * a->room;
+    struct pending *records = reallocarray(a->records, more, sizeof *records);
+    if (records == NULL)
+        return hk_fail_nomem(err);
+    a->records = records;
+    a->room = more;
+    return HK_OK;
+}
+
+/* Its header stays zero for now. */
+static enum hk_status begin(struct hk_appender *a, const struct hk_new_record *r,
+                            struct hk_error *err)
+{
+    static const uint8_t zeros[HK_RECORD_HEADER_SIZE];
+    struct pending *p = &a->records[a->count++];
+    p->offset = a->end;
+    encode(r, a->parent, p->header);
+    enum hk_status status = hk_history_write(&a->h, zeros, sizeof zeros, a->end, err);
+    a->end += sizeof zeros;
+    a->generation = r->generation;
+    a->crc = 0;
+    a->data_size = 0;
+    if (status == HK_OK)
+        status = put(a, r->name.p, r->name.n, err);
+    if (status == HK_OK)
+        status = put(a, r->target.p, r->target.n, err);
+    if (status == HK_OK && (r->flags & HK_RECORD_COMPRESSED) != 0)
+        status = hk_deflater_new(&a->deflater, r->plain_size, put_payload, a, err);
+    return status;
+}
+
+enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_record *r,
+                                struct hk_error *err)
+{
+    enum hk_status status = check_record(a, r, err);
+    if (status == HK_OK)
+        status = close_record(a, err);
+    if (status == HK_OK)
+        status = room(a, err);
+    if (status == HK_OK)
+        status = hk_sha256_new(&a->hash, err);
+    if (status == HK_OK)
+        status = begin(a, r, err);
+    return keep(a, status);
+}
+
+enum hk_status hk_append_write(struct hk_appender *a, const void *p, size_t n, struct hk_error *err)
+{
+    if (a->hash == NULL)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "payload without a record");
+    enum hk_status status =
+        a->deflater != NULL ? hk_deflater_write(a->deflater, p, n, err) : put_payload(a, p, n, err);
+    return keep(a, status);
+}
+
+/* ---- making them count ---- */
+
+static enum hk_status write_headers(const struct hk_appender *a, struct hk_error *err)
+{
+    enum hk_status status = HK_OK;
+    for (size_t i = 0; status == HK_OK && i < a->count; i++)
+        status = hk_history_write(&a->h, a->records[i].header + HK_RECORD_FIRST,
+                                  HK_RECORD_HEADER_SIZE - HK_RECORD_FIRST,
+                                  a->records[i].offset + HK_RECORD_FIRST, err);
+    for (size_t i = 1; status == HK_OK && i < a->count; i++)
+        status = hk_history_write(&a->h, a->records[i].header, HK_RECORD_FIRST,
+                                  a->records[i].offset, err);
+    return status;
+}
+
+/* A seal goes before anything counts; what the header tells last is where the first record is. */
+static enum hk_status publish(const struct hk_appender *a, struct hk_error *err)
+{
+    const struct hk_history *h = &a->h;
+    enum hk_status status = hk_history_header(h, h->f->header.appendix_offset, err);
+    if (status == HK_OK)
+        status =
+            hk_history_write(h, a->records[0].header, HK_RECORD_FIRST, a->records[0].offset, err);
+    if (status == HK_OK)
+        status = hk_history_sync(h, err);
+    return status == HK_OK ? hk_history_header(h, a->appendix_offset, err) : status;
+}
+
+static enum hk_status commit(struct hk_appender *a, struct hk_error *err)
+{
+    if (a->failed != HK_OK)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a record failed, nothing is appended");
+    enum hk_status status = close_record(a, err);
+    if (status != HK_OK || a->count == 0)
+        return status;
+    status = write_headers(a, err);
+    if (status == HK_OK)
+        status = hk_history_sync(&a->h, err);
+    return status == HK_OK ? publish(a, err) : status;
+}
+
+enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
+{
+    enum hk_status status = commit(*a, err);
+    if (status != HK_OK) {
+        hk_append_discard(a);
+        return status;
+    }
+    free_appender(a);
+    return HK_OK;
+}
+
+/* The header may have been written: take that back first. */
+void hk_append_discard(struct hk_appender **appender)
+{
+    struct hk_appender *a = *appender;
+    if (a == NULL)
+        return;
+    if (a->count > 0 && hk_history_header(&a->h, a->h.f->header.appendix_offset, NULL) == HK_OK)
+        (void)!hk_history_cut(&a->h, a->h.size, NULL);
+    free_appender(appender);
+}

@@ -1,0 +1,132 @@
+/* What llama.cpp wants otherwise than a .hk may have it: rows of queries and keys in the order that
+ * it rotates for the architecture, rope scaling in its own terms (gguf_rope.c), and an output
+ * matrix that is the embedding again left out. */
+#include <stdio.h>
+#include <string.h>
+
+#include "libhkfmt/foreign/gguf_view.h"
+
+/* ---- order of rows ---- */
+
+/* Which rows llama.cpp pairs in models of this architecture. */
+static bool pairs_halves(const char *architecture)
+{
+    return strcmp(architecture, "qwen2") == 0 || strcmp(architecture, "qwen3") == 0;
+}
+
+static bool knows_order(const char *architecture)
+{
+    return pairs_halves(architecture) || strcmp(architecture, "llama") == 0;
+}
+
+/* Whether NAME is blk.N.attn_q or attn_k, weight or bias. */
+static bool rotates(struct hk_bytes name, bool *key)
+{
+    char text[HK_MAX_NAME + 1];
+    unsigned layer;
+    int end = 0;
+    if (name.n > HK_MAX_NAME || memchr(name.p, '\0', name.n) != NULL)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)name.n, (const char *)name.p);
+    if (sscanf(text, "blk.%u.attn_%n", &layer, &end) != 1 || end == 0)
+        return false;
+    *key = text[end] == 'k';
+    return (text[end] == 'q' || text[end] == 'k') &&
+           (strcmp(text + end + 1, ".weight") == 0 || strcmp(text + end + 1, ".bias") == 0);
+}
+
+static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, struct hk_error *err)
+{
+    uint32_t head, rotated, heads, kv_heads;
+    enum hk_status status = hk_gguf_head_dims(m, &head, &rotated, err);
+    if (status == HK_OK)
+        status = hk_gguf_get_count(m, "attention.head_count", 0, &heads, err);
+    if (status == HK_OK)
+        status = hk_gguf_get_count(m, "attention.head_count_kv", heads, &kv_heads, err);
+    if (status == HK_OK && rotated != head)
+        status =
+            hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                    "key '%s.rope.dimension_count': rows of heads that are rotated in part are "
+                    "not reordered for GGUF",
+                    m->architecture);
+    for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++) {
+        bool key;
+        if (rotates(m->v->file->tensors[i].name, &key))
+            status = hk_view_reorder(m->v, i, order, key ? kv_heads : heads, err);
+    }
+    return status;
+}
+
+static enum hk_status settle_order(struct gguf_making *m, struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, "hk.rope_style");
+    struct hk_bytes style;
+    if (kv == NULL)
+        return HK_OK;
+    enum hk_status status = hk_kv_string(kv, &style, err);
+    if (status != HK_OK)
+        return status;
+    const bool halves = hk_bytes_are(style, "neox");
+    if ((!halves && !hk_bytes_are(style, "norm")) || !knows_order(m->architecture))
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                       "key 'hk.rope_style': rows of style '%.*s' are not known to GGUF for "
+                       "architecture '%s'",
+                       HK_STR(style), m->architecture);
+    hk_kvlist_remove(&m->v->kvs, "hk.rope_style");
+    if (halves == pairs_halves(m->architecture))
+        return HK_OK;
+    return reorder(m, halves ? HK_ROWS_TO_PAIRS : HK_ROWS_TO_HALVES, err);
+}
+
+/* ---- the whole ---- */
+
+/* llama.cpp takes the embedding where there is no output matrix. */
+static void drop_tied_output(struct hk_view *v)
+{
+    const struct hk_file *from = v->from;
+    for (size_t i = 0; i < from->tensor_count; i++) {
+        const struct hk_tensor *t = &from->tensors[i], *target;
+        if (t->type != HK_TYPE_SHARED_REF || !hk_bytes_are(t->name, "output.weight"))
+            continue;
+        if (hk_tensor_resolve(from, t, &target, NULL) == HK_OK &&
+            hk_bytes_are(target->name, "token_embd.weight"))
+            hk_view_drop(v, i);
+        return;
+    }
+}
+
+static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
+{
+    drop_tied_output(m->v);
+    enum hk_status status = settle_order(m, err);
+    if (status == HK_OK)
+        status = hk_gguf_settle_scaling(m, err);
+    return status == HK_OK ? hk_view_ready(m->v, err) : status;
+}
+
+/* The name of the architecture; empty where there is none, or none that a key could begin with. */
+static void get_architecture(const struct hk_file *f, char *out, size_t size)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "general.architecture");
+    struct hk_bytes name = {0};
+    if (kv != NULL && hk_kv_string(kv, &name, NULL) == HK_OK && name.n < size &&
+        memchr(name.p, '\0', name.n) == NULL)
+        snprintf(out, size, "%.*s", (int)name.n, (const char *)name.p);
+}
+
+enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
+                            const struct hk_convert_options *opt, struct hk_error *err)
+{
+    struct gguf_making m = {.opt = opt};
+    *out = NULL;
+    if (f->format == HK_FORMAT_GGUF || f->stream != NULL)
+        return HK_OK;
+    get_architecture(f, m.architecture, sizeof m.architecture);
+    enum hk_status status = hk_view_new(&m.v, f, err);
+    if (status == HK_OK)
+        status = settle(&m, err);
+    if (status != HK_OK)
+        hk_view_free(&m.v);
+    *out = m.v;
+    return status;
+}

@@ -1,0 +1,117 @@
+/* A tensor's payload as its view has it: bytes as they are, rows in another order, values decoded.
+ */
+#include <stdlib.h>
+
+#include "libhkfmt/le.h"
+#include "libhkfmt/narrow.h"
+#include "libhkfmt/view.h"
+
+enum { STEP = 1 << 16 }; /* elements decoded at once */
+
+struct making {
+    struct hk_copying *c;
+    const struct hk_tensor *t; /* of the view */
+    const struct hk_how *how;
+    uint64_t rows, cols; /* COLS elements a row */
+    uint64_t row_bytes;  /* as stored */
+    struct hk_decoder *decoder;
+    float *values;
+    uint8_t *bytes;
+};
+
+/* The source row that becomes row R. */
+static uint64_t row_from(const struct hk_how *how, uint64_t rows, uint64_t r)
+{
+    if (how->order == HK_ROWS_KEPT)
+        return r;
+    const uint64_t length = rows / how->heads, half = length / 2;
+    const uint64_t head = r / length * length, at = r % length;
+    return head +
+           (how->order == HK_ROWS_TO_HALVES ? at % half * 2 + at / half : at / 2 + at % 2 * half);
+}
+
+/* N elements from FIRST on, decoded. */
+static enum hk_status put_values(struct making *m, uint64_t first, uint64_t n, struct hk_error *err)
+{
+    const enum hk_type type = (enum hk_type)m->t->type;
+    const size_t width = hk_type_info(type)->block_bytes;
+    enum hk_status status = HK_OK;
+    while (status == HK_OK && n > 0) {
+        const size_t some = n < STEP ? (size_t)n : STEP;
+        hk_decoder_read(m->decoder, first, some, m->values);
+        m->c->overflows += hk_narrow(type, m->values, some, m->bytes);
+        status = hk_copy_made(m->c, m->bytes, some * width, err);
+        first += some;
+        n -= some;
+    }
+    return status;
+}
+
+static enum hk_status put_row(struct making *m, uint64_t r, struct hk_error *err)
+{
+    if (m->decoder != NULL)
+        return put_values(m, r * m->cols, m->cols, err);
+    const struct hk_tensor *s = m->how->source;
+    const uint8_t *data = m->c->from->parts[s->part].map + s->data_offset;
+    return hk_copy_made(m->c, data + r * m->row_bytes, (size_t)m->row_bytes, err);
+}
+
+static enum hk_status put_rows(struct making *m, struct hk_error *err)
+{
+    if (m->how->order == HK_ROWS_KEPT)
+        return put_values(m, 0, hk_tensor_elems(m->t), err);
+    enum hk_status status = HK_OK;
+    for (uint64_t r = 0; status == HK_OK && r < m->rows; r++)
+        status = put_row(m, row_from(m->how, m->rows, r), err);
+    return status;
+}
+
+static enum hk_status prepare(struct making *m, struct hk_error *err)
+{
+    const struct hk_tensor *t = m->t, *s = m->how->source;
+    m->rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
+    m->cols = t->ndim == 1 ? 1 : hk_tensor_cols(t);
+    m->row_bytes = m->rows > 0 ? s->data_size / m->rows : 0;
+    if (!m->how->decoded)
+        return HK_OK;
+    m->values = malloc(STEP * sizeof *m->values);
+    m->bytes = malloc(STEP * sizeof *m->values);
+    if (m->values == NULL || m->bytes == NULL)
+        return hk_fail_nomem(err);
+    return hk_decoder_new(&m->decoder, m->c->from, s, err);
+}
+
+static enum hk_status copy_changed(struct hk_copying *c, size_t i, struct hk_error *err)
+{
+    struct making m = {.c = c, .t = &c->from->tensors[i], .how = &c->from->how[i]};
+    enum hk_status status = prepare(&m, err);
+    if (status == HK_OK)
+        status = put_rows(&m, err);
+    hk_decoder_free(&m.decoder);
+    free(m.values);
+    free(m.bytes);
+    return status;
+}
+
+static enum hk_status copy_stored(struct hk_copying *c, const struct hk_tensor *t,
+                                  struct hk_error *err)
+{
+    enum hk_status status = hk_copy_bytes(c, t->part, t->data_offset, t->data_size, err);
+    if (status == HK_OK)
+        status = hk_copy_bytes(c, t->part, t->scale_offset, t->scale_size, err);
+    if (status == HK_OK)
+        status = hk_copy_bytes(c, t->part, t->residual_offset, t->residual_size, err);
+    return status;
+}
+
+enum hk_status hk_copy_tensor(struct hk_copying *c, size_t i, struct hk_error *err)
+{
+    const struct hk_tensor *t = &c->from->tensors[i];
+    const struct hk_how *how = c->from->how != NULL ? &c->from->how[i] : NULL;
+    if (how != NULL && how->made != NULL)
+        return hk_copy_made(c, how->made, (size_t)t->data_size, err);
+    if (how != NULL && (how->decoded || how->order != HK_ROWS_KEPT))
+        return copy_changed(c, i, err);
+    enum hk_status status = hk_tensor_resolve(c->from, t, &t, err);
+    return status != HK_OK ? status : copy_stored(c, t, err);
+}

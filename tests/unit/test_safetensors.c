@@ -1,0 +1,879 @@
+/* safetensors: every rule with the text that breaks it, a file cut at every length and changed in
+ * every byte of its head, and what a .hk has there and back again, bit for bit. */
+#include "libhkfmt/foreign/st.h"
+#include "libhkfmt/json_scan.h"
+#include "libhkfmt/le.h"
+#include "tests/unit/mk_gguf.h"
+
+static struct hk_bytes text(const char *s)
+{
+    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
+}
+
+static bool equal(struct hk_bytes a, struct hk_bytes b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+/* A file of header JSON and DATA bytes that count from 0. */
+static struct mk make(struct hk_bytes json, size_t data)
+{
+    struct mk m = {0};
+    mk_int(&m, json.n, 8);
+    mk_bytes(&m, json.p, json.n);
+    for (size_t i = 0; i < data; i++)
+        mk_int(&m, i, 1);
+    return m;
+}
+
+static enum hk_status open_json(struct hk_file **f, struct hk_bytes json, size_t data,
+                                struct hk_error *err)
+{
+    struct mk m = make(json, data);
+    *f = NULL;
+    *err = (struct hk_error){0};
+    enum hk_status status = mk_open(f, m.p, m.n, err);
+    mk_free(&m);
+    return status;
+}
+
+/* ---- JSON ---- */
+
+static const char json_letters[] = "?$OoAaKsnTFN"; /* one for each token, in their order */
+
+/* The tokens of TEXT as letters, those of keys and strings with what they mean. */
+static void tokens(struct hk_bytes json, char *out)
+{
+    struct hk_json j = {.text = json};
+    enum hk_json_token token;
+    do {
+        token = hk_json_next(&j);
+        *out++ = json_letters[token];
+        if (token == HK_JSON_KEY || token == HK_JSON_STRING)
+            out += hk_json_decode(&j, (uint8_t *)out);
+        if (token == HK_JSON_NUMBER)
+            out += sprintf(out, "%.*s", HK_STR(j.span));
+    } while (token != HK_JSON_END && token != HK_JSON_ERROR);
+    *out = '\0';
+}
+
+static void test_json(void)
+{
+    static const char *const rows[][2] = {
+        {"{}", "Oo$"},
+        {" [ ] \n", "Aa$"},
+        {"{\"a\":[1,{\"b\" : null}],\"\":\"x\"}", "OKaAn1OKbNoaKsxo$"},
+        {"[true,false,null,-0,0.5e-7,1E+2,10]", "ATFNn-0n0.5e-7n1E+2n10a$"},
+        {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\"", "s\"\\/\b\f\n\r\tA$"},
+        {"\"\\u00e9\\u20AC\\ud83d\\ude00\"", "s\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80$"},
+        {"\"\xc3\xa9\"", "s\xc3\xa9$"},
+        {"", "?"},
+        {"nul", "?"},
+        {"[1,]", "An1?"},
+        {"[,1]", "A?"},
+        {"[1 2]", "An1?"},
+        {"[1", "An1?"},
+        {"{\"a\"}", "O?"},
+        {"{\"a\":}", "OKa?"},
+        {"{\"a\":1,}", "OKan1?"},
+        {"{1:1}", "O?"},
+        {"{\"a\":1]", "OKan1?"},
+        {"[}", "A?"},
+        {"1 2", "n1?"},
+        {"{}{}", "Oo?"},
+        {"01", "?"},
+        {"-", "?"},
+        {"1.", "?"},
+        {".5", "?"},
+        {"1e", "?"},
+        {"+1", "?"},
+        {"0x1", "n0?"},
+        {"NaN", "?"},
+        {"\"", "?"},
+        {"\"\\\"", "?"},
+        {"\"\\x\"", "?"},
+        {"\"\\u12g4\"", "?"},
+        {"\"\\u12", "?"},
+        {"\"\\ud800\"", "?"},
+        {"\"\\ud800\\u0041\"", "?"},
+        {"\"\\udc00\"", "?"},
+        {"\"\n\"", "?"},
+        {"\"\x80\"", "?"},
+        {"\"\xc0\xaf\"", "?"},
+        {"\"\xed\xa0\x80\"", "?"},
+        {"\"\xf4\x90\x80\x80\"", "?"},
+        {"//\n{}", "?"},
+        {"\xef\xbb\xbf{}", "?"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char got[256];
+        tokens(text(rows[i][0]), got);
+        ok(strcmp(got, rows[i][1]) == 0, "JSON %zu has the tokens it should", i);
+    }
+}
+
+/* DEPTH brackets, opened and closed. */
+static bool nests(size_t depth)
+{
+    char brackets[2 * 100], got[2 * 100 + 2];
+    memset(brackets, '[', depth);
+    memset(brackets + depth, ']', depth);
+    tokens((struct hk_bytes){(const uint8_t *)brackets, 2 * depth}, got);
+    return got[strlen(got) - 1] == '$';
+}
+
+static void test_json_parts(void)
+{
+    uint64_t u = 7;
+    int64_t i = 7;
+    struct hk_json j = {.text = text("{\"a\":[{\"b\":[]},2],\"c\":3}")};
+    ok(nests(HK_JSON_MAX_DEPTH) && !nests(HK_JSON_MAX_DEPTH + 1), "64 levels and no more");
+    ok(hk_json_next(&j) == HK_JSON_OBJECT && hk_json_next(&j) == HK_JSON_KEY &&
+           hk_json_skip(&j, hk_json_next(&j)) && hk_json_next(&j) == HK_JSON_KEY &&
+           hk_json_is(&j, "c"),
+       "a value is passed over");
+    ok(hk_json_u64(text("18446744073709551615"), &u) && u == UINT64_MAX, "2^64-1");
+    ok(hk_json_i64(text("-9223372036854775808"), &i) && i == INT64_MIN, "-2^63");
+    ok(hk_json_i64(text("9223372036854775807"), &i) && i == INT64_MAX, "2^63-1");
+    static const char *const bad[] = {"", "-", "-1", "01", "1.0", "1e1", "18446744073709551616"};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
+        ok(!hk_json_u64(text(bad[k]), &u), "'%s' is no u64", bad[k]);
+    static const char *const worse[] = {"--1", "-01", "9223372036854775808",
+                                        "-9223372036854775809"};
+    for (size_t k = 0; k < sizeof worse / sizeof *worse; k++)
+        ok(!hk_json_i64(text(worse[k]), &i), "'%s' is no i64", worse[k]);
+    struct hk_buf b = {0};
+    const struct hk_bytes odd = {(const uint8_t *)"a\"\\\b\f\n\r\t\0\x1f\x7f\xc3\xa9/", 14};
+    hk_json_quote(&b, odd);
+    ok(equal((struct hk_bytes){b.p, b.n},
+             text("\"a\\\"\\\\\\b\\f\\n\\r\\t\\u0000\\u001f\x7f\xc3\xa9/\"")),
+       "only what has to be is escaped");
+    hk_buf_free(&b);
+}
+
+static void test_base64(void)
+{
+    static const char *const pairs[][2] = {
+        {"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
+        {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe\xfb\xef", "//777w=="}};
+    uint8_t back[16];
+    size_t n;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct hk_buf b = {0};
+        hk_st_put_base64(&b, text(pairs[i][0]));
+        bool good = equal((struct hk_bytes){b.p, b.n}, text(pairs[i][1])) &&
+                    hk_st_base64(text(pairs[i][1]), back, &n) &&
+                    equal((struct hk_bytes){back, n}, text(pairs[i][0]));
+        ok(good, "base64 '%s' there and back", pairs[i][1]);
+        hk_buf_free(&b);
+    }
+    static const char *const bad[] = {"Z",    "Zg=",      "Zg",   "Zh==",   "Zm9=",     "====",
+                                      "Z===", "Zg==Zg==", " Zg=", "Zg==\n", "Zm9v Zm9", "Zm-_"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ok(!hk_st_base64(text(bad[i]), back, &n), "text %zu is no base64", i);
+}
+
+/* ---- reading ---- */
+
+#define ENTRY(name, dtype, shape, begin, end)                                                      \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin        \
+    "," #end "]}"
+#define A ENTRY("a", "F32", "2", 0, 8)
+#define B ENTRY("b", "F32", "2", 8, 16)
+
+/* clang-format off */
+static const struct row {
+    const char *what, *json;
+    size_t data;
+    enum hk_status status;
+    int64_t offset; /* in the header; -1: not fixed */
+    const char *says;
+} faults[] = {
+    {"no object inside",       "{",                        0, HK_E_FORMAT, 1, "no JSON"},
+    {"array",                  "{[]}",                     0, HK_E_FORMAT, 1, "no JSON"},
+    {"two objects",            "{" A "}{}",                8, HK_E_FORMAT, -1, "follows"},
+    {"NUL padding",            "{" A "}\1",                8, HK_E_FORMAT, -1, "follows"},
+    {"deep arrays",            "{\"a\":[[[[[[]]]]]]}",     0, HK_E_FORMAT, 5, "'a'"},
+    {"lone surrogate",         "{\"\\ud800\":1}",          0, HK_E_FORMAT, 2, "no JSON"},
+    {"not UTF-8",              "{\"\xff\":1}",             0, HK_E_FORMAT, 2, "UTF-8"},
+    {"empty name",             "{" ENTRY("", "F32", "2", 0, 8) "}", 8, HK_E_FORMAT, 1, "empty"},
+    {"the same name",          "{" A "," ENTRY("a", "F32", "2", 8, 16) "}", 16, HK_E_FORMAT, -1, "tensor a occurs again"},
+    {"the same in escapes",    "{" A "," ENTRY("\\u0061", "F32", "2", 8, 16) "}", 16, HK_E_FORMAT, -1, "tensor a occurs again"},
+    {"the same, empty",        "{" ENTRY("a", "U8", "0", 0, 0) "," ENTRY("a", "I8", "0", 0, 0) "}", 0, HK_E_FORMAT, -1, "tensor a occurs again"},
+    {"entry a string",         "{\"a\":\"F32\"}",          0, HK_E_FORMAT, 5, "'a'"},
+    {"entry an array",         "{\"a\":[\"F32\",[2],[0,8]]}", 8, HK_E_FORMAT, 5, "'a'"},
+    {"entry null",             "{\"a\":null}",             0, HK_E_FORMAT, 5, "'a'"},
+    {"unknown field",          "{\"a\":{\"dtype\":\"F32\",\"extra\":1}}", 0, HK_E_FORMAT, 20, "field 'extra'"},
+    {"field twice",            "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", 0, HK_E_FORMAT, 20, "dtype occurs again"},
+    {"field twice in escapes", "{\"a\":{\"shape\":[],\"sh\\u0061pe\":[]}}", 0, HK_E_FORMAT, -1, "shape occurs again"},
+    {"no dtype",               "{\"a\":{\"shape\":[],\"data_offsets\":[0,0]}}", 0, HK_E_FORMAT, 1, "dtype is missing"},
+    {"no shape",               "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, HK_E_FORMAT, 1, "shape is missing"},
+    {"no offsets",             "{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", 4, HK_E_FORMAT, 1, "data_offsets is missing"},
+    {"dtype a number",         "{\"a\":{\"dtype\":1}}",    0, HK_E_FORMAT, 14, "dtype"},
+    {"dtype empty",            "{\"a\":{\"dtype\":\"\"}}", 0, HK_E_UNSUPPORTED, 14, "dtype ''"},
+    {"dtype f32",              "{\"a\":{\"dtype\":\"f32\"}}", 0, HK_E_UNSUPPORTED, 14, "'a': unknown dtype 'f32'"},
+    {"dtype F4",               "{" ENTRY("a", "F4", "2", 0, 1) "}", 1, HK_E_UNSUPPORTED, 14, "'a': unknown dtype 'F4'"},
+    {"dtype F8_E8M0",          "{" ENTRY("a", "F8_E8M0", "1", 0, 1) "}", 1, HK_E_UNSUPPORTED, 14, "'F8_E8M0'"},
+    {"dtype C64",              "{" ENTRY("a", "C64", "1", 0, 8) "}", 8, HK_E_UNSUPPORTED, 14, "'C64'"},
+    {"shape a number",         "{\"a\":{\"shape\":2}}",    0, HK_E_FORMAT, 14, "shape is no array"},
+    {"shape -2",               "{\"a\":{\"shape\":[-2]}}", 0, HK_E_FORMAT, 15, "shape"},
+    {"shape 2.0",              "{\"a\":{\"shape\":[2.0]}}", 0, HK_E_FORMAT, 15, "shape"},
+    {"shape 2e0",              "{\"a\":{\"shape\":[2e0]}}", 0, HK_E_FORMAT, 15, "shape"},
+    {"shape 2^64",             "{\"a\":{\"shape\":[18446744073709551616]}}", 0, HK_E_FORMAT, 15, "shape"},
+    {"shape of strings",       "{\"a\":{\"shape\":[\"2\"]}}", 0, HK_E_FORMAT, 15, "shape"},
+    {"shape of arrays",        "{\"a\":{\"shape\":[[2]]}}", 0, HK_E_FORMAT, 15, "shape"},
+    {"nine dimensions",        "{\"a\":{\"shape\":[1,1,1,1,1,1,1,1,1]}}", 0, HK_E_RANGE, 31, "more than 8"},
+    {"shape 02",               "{\"a\":{\"shape\":[02]}}", 0, HK_E_FORMAT, 15, "'a': the header is no JSON"},
+    {"shape NaN",              "{\"a\":{\"shape\":[NaN]}}", 0, HK_E_FORMAT, 15, "no JSON"},
+    {"no offset",              "{\"a\":{\"data_offsets\":[]}}", 0, HK_E_FORMAT, -1, "0 numbers"},
+    {"one offset",             "{\"a\":{\"data_offsets\":[0]}}", 0, HK_E_FORMAT, -1, "1 numbers"},
+    {"three offsets",          "{\"a\":{\"data_offsets\":[0,4,8]}}", 0, HK_E_RANGE, -1, "more than 2"},
+    {"offsets floats",         "{\"a\":{\"data_offsets\":[0.0,8]}}", 0, HK_E_FORMAT, 22, "data_offsets"},
+    {"offsets an object",      "{\"a\":{\"data_offsets\":{}}}", 0, HK_E_FORMAT, 21, "no array"},
+    {"offsets backwards",      "{" ENTRY("a", "F32", "2", 8, 0) "}", 8, HK_E_FORMAT, 1, "begin at 8"},
+    {"offsets past the end",   "{" ENTRY("a", "F32", "2", 0, 8) "}", 7, HK_E_RANGE, 1, "7 bytes"},
+    {"offsets past 2^63",      "{" ENTRY("a", "U8", "1", 18446744073709551614, 18446744073709551615) "}", 1, HK_E_RANGE, 1, "end at"},
+    {"shape of other size",    "{" ENTRY("a", "F32", "3", 0, 8) "}", 8, HK_E_FORMAT, 1, "takes 12"},
+    {"scalar of other size",   "{" ENTRY("a", "F32", "", 0, 8) "}", 8, HK_E_FORMAT, 1, "takes 4"},
+    {"empty with bytes",       "{" ENTRY("a", "F32", "0", 0, 8) "}", 8, HK_E_FORMAT, 1, "takes 0"},
+    {"bytes wrap",             "{" ENTRY("a", "F32", "4611686018427387908", 0, 16) "}", 16, HK_E_RANGE, 1, "overflows"},
+    {"product wraps",          "{" ENTRY("a", "U8", "4294967296,4294967296", 0, 0) "}", 0, HK_E_RANGE, 1, "overflows"},
+    {"product hides in 0",     "{" ENTRY("a", "U8", "4294967296,0,4294967296", 0, 0) "}", 0, HK_E_RANGE, 1, "overflows"},
+    {"overlap",                "{" A "," ENTRY("b", "F32", "2", 4, 12) "}", 12, HK_E_FORMAT, -1, "'b': its bytes overlap those of 'a'"},
+    {"the same bytes",         "{" A "," ENTRY("b", "F32", "2", 0, 8) "}", 8, HK_E_FORMAT, -1, "'b': its bytes overlap"},
+    {"empty inside another",   "{" A "," ENTRY("b", "F32", "0", 4, 4) "}", 8, HK_E_FORMAT, -1, "'b': its bytes overlap"},
+    {"hole",                   "{" A "," ENTRY("b", "F32", "2", 12, 20) "}", 20, HK_E_FORMAT, -1, "'b': a hole of 4"},
+    {"hole at the start",      "{" ENTRY("a", "F32", "2", 4, 12) "}", 12, HK_E_FORMAT, 1, "'a': a hole of 4"},
+    {"empty behind the end",   "{" A "," ENTRY("b", "F32", "0", 9, 9) "}", 8, HK_E_RANGE, -1, "'b'"},
+    {"trailing bytes",         "{" A "}",                  9, HK_E_FORMAT, -1, "1 bytes follow"},
+    {"bytes without tensors",  "{}",                       1, HK_E_FORMAT, 2, "1 bytes follow"},
+    {"metadata null",          "{\"__metadata__\":null}",  0, HK_E_FORMAT, 16, "__metadata__"},
+    {"metadata a string",      "{\"__metadata__\":\"x\"}", 0, HK_E_FORMAT, 16, "__metadata__"},
+    {"metadata a number",      "{\"__metadata__\":{\"k\":1}}", 0, HK_E_FORMAT, 21, "key 'k'"},
+    {"metadata an object",     "{\"__metadata__\":{\"k\":{}}}", 0, HK_E_FORMAT, 21, "key 'k'"},
+    {"metadata twice",         "{\"__metadata__\":{},\"__metadata__\":{}}", 0, HK_E_FORMAT, 19, "occurs again"},
+    {"metadata twice, escapes", "{\"__metadata__\":{},\"__metad\\u0061ta__\":{}}", 0, HK_E_FORMAT, 19, "occurs again"},
+    {"an empty key",           "{\"__metadata__\":{\"\":\"x\"}}", 0, HK_E_FORMAT, 17, "empty"},
+    {"a key twice",            "{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}", 0, HK_E_FORMAT, -1, "key k occurs again"},
+    {"a key twice in escapes", "{\"__metadata__\":{\"k\":\"\",\"\\u006b\":\"\"}}", 0, HK_E_FORMAT, -1, "key k occurs again"},
+};
+/* clang-format on */
+
+static void test_rows(void)
+{
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const struct row *r = &faults[i];
+        struct hk_file *f;
+        struct hk_error err;
+        enum hk_status status = open_json(&f, text(r->json), r->data, &err);
+        bool place = r->offset < 0 || err.offset == 8 + (uint64_t)r->offset;
+        ok(status == r->status && place && strstr(err.text, r->says) != NULL,
+           "%s: %s, '%s' at %llu", r->what, hk_status_name(status), err.text,
+           (unsigned long long)err.offset);
+        hk_close(&f);
+    }
+}
+
+/* The header's length, and what is none. */
+static void test_lengths(void)
+{
+    static const struct {
+        const char *what;
+        uint64_t length;
+        const char *begin, *says;
+    } cases[] = {
+        {"length 0", 0, "{}", "no JSON"},
+        {"one too many", 3, "{}", "not all there"},
+        {"2^63", UINT64_C(1) << 63, "{}", "not all there"},
+        {"2^64-8", UINT64_MAX - 7, "{}", "not all there"},
+        {"no brace", 2, "[]", "no known magic"},
+        {"a blank first", 3, " {}", "no known magic"},
+        {"a byte order mark", 5, "\xef\xbb\xbf{}", "no known magic"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct mk m = {0};
+        struct hk_file *f = NULL;
+        struct hk_error err = {0};
+        mk_int(&m, cases[i].length, 8);
+        mk_bytes(&m, cases[i].begin, strlen(cases[i].begin));
+        enum hk_status status = mk_open(&f, m.p, m.n, &err);
+        ok(status == HK_E_FORMAT && strstr(err.text, cases[i].says) != NULL, "%s: %s",
+           cases[i].what, err.text);
+        hk_close(&f);
+        mk_free(&m);
+    }
+}
+
+/* A header of SIZE bytes is what the reference reads at most: a byte more is refused unread. */
+static void test_longest(size_t size, enum hk_status wanted)
+{
+    struct hk_file *f = NULL;
+    struct hk_error err = {0};
+    uint8_t head[9] = {0};
+    int fd = mk_fd("", 0);
+    put64(head, size);
+    head[8] = '{';
+    char *blanks = malloc(size);
+    mk_need(blanks != NULL, "memory");
+    memset(blanks, ' ', size);
+    blanks[0] = '{';
+    blanks[1] = '}';
+    mk_need(write(fd, head, 8) == 8 && write(fd, blanks, size) == (ssize_t)size, "write");
+    enum hk_status status = hk_open_fd(&f, fd, &err);
+    ok(status == wanted, "a header of %zu bytes: %s", size, hk_status_name(status));
+    hk_close(&f);
+    free(blanks);
+    close(fd);
+}
+
+static void test_good(void)
+{
+    static const char json[] =
+        " {\"z\":{\"data_offsets\":[8,16],\"shape\":[2,1,2],\"dtype\":\"BF16\"},"
+        "\"__metadata__\":{\"format\":\"pt\",\"\\u00e9\":\"a\\nb\",\"e\":\"\"},"
+        "\"y\\u0001\":{\"dtype\":\"F\\u00332\",\"shape\":[],\"data_offsets\":[4,8]},"
+        "\"q\":{\"dtype\":\"U8\",\"shape\":[0,3],\"data_offsets\":[4,4]},"
+        "\"p\":{\"dtype\":\"I16\",\"shape\":[0],\"data_offsets\":[4,4]},"
+        "\"x\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}} \n\t\r ";
+    static const struct {
+        const char *name;
+        enum hk_type type;
+        unsigned ndim;
+        uint64_t begin, size;
+    } wanted[] = {{"x", HK_TYPE_F32, 8, 0, 4},
+                  {"p", HK_TYPE_INT16, 1, 4, 0},
+                  {"q", HK_TYPE_UINT8, 2, 4, 0},
+                  {"y\1", HK_TYPE_F32, 0, 4, 4},
+                  {"z", HK_TYPE_BF16, 3, 8, 8}};
+    struct hk_file *f;
+    struct hk_error err;
+    const struct hk_bytes header = {(const uint8_t *)json + 1, sizeof json - 2};
+    if (!ok(open_json(&f, header, 16, &err) == HK_OK, "a sound file opens: %s", err.text))
+        return;
+    const struct hk_header *h = hk_file_header(f);
+    ok(hk_file_format(f) == HK_FORMAT_SAFETENSORS &&
+           strcmp(hk_format_name(hk_file_format(f)), "safetensors") == 0 && h->version_major == 0 &&
+           h->flags == 0 && h->alignment == 0 && h->split_count == 1,
+       "it is a safetensors file without version");
+    ok(h->tensor_count == 5 && h->metadata_kv_count == 3 && h->tensor_toc_offset == 8 &&
+           h->tensor_toc_size == header.n && h->tensor_data_offset == 8 + header.n,
+       "its header tells counts and places");
+    const char *object = strstr(json + 1, "{\"format\"");
+    ok(h->metadata_offset == 8 + (uint64_t)(object - json - 1) &&
+           h->metadata_size == (uint64_t)(strchr(object, '}') + 1 - object),
+       "and where the metadata are");
+    for (size_t i = 0; i < 5; i++) {
+        const struct hk_tensor *t = hk_tensor_at(f, i);
+        ok(hk_bytes_are(t->name, wanted[i].name) && t->type == wanted[i].type &&
+               t->ndim == wanted[i].ndim && t->data_size == wanted[i].size &&
+               t->data_offset == h->tensor_data_offset + wanted[i].begin &&
+               hk_tensor_find(f, wanted[i].name) == t,
+           "tensor %zu is where its bytes are", i);
+    }
+    const struct hk_tensor *z = hk_tensor_at(f, 4);
+    ok(z->shape[0] == 2 && z->shape[1] == 1 && z->shape[2] == 2 && hk_tensor_data(f, z).p[0] == 8,
+       "with its shape and its bytes");
+    ok(hk_bytes_are(hk_kv_at(f, 0)->key, "format") && hk_bytes_are(hk_kv_at(f, 0)->value, "pt") &&
+           hk_bytes_are(hk_kv_at(f, 1)->key, "\xc3\xa9") &&
+           hk_bytes_are(hk_kv_at(f, 1)->value, "a\nb") && hk_kv_at(f, 2)->value.n == 0,
+       "and metadata without escapes");
+    hk_close(&f);
+}
+
+static void test_names(void)
+{
+    char json[600];
+    struct hk_file *f;
+    struct hk_error err;
+    snprintf(json, sizeof json,
+             "{\"%0300d\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 7);
+    bool opened = open_json(&f, text(json), 1, &err) == HK_OK;
+    ok(opened && hk_tensor_at(f, 0)->name.n == 300, "a name of 300 bytes is read, as from a .hk");
+    struct mk made;
+    ok(opened && mk_convert(&made, f, HK_FORMAT_HK, 0, &err) == HK_E_RANGE, "and no .hk: %s",
+       err.text);
+    hk_close(&f);
+    opened = open_json(
+                 &f, text("{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}"),
+                 1, &err) == HK_OK;
+    ok(opened && equal(hk_tensor_at(f, 0)->name, (struct hk_bytes){(const uint8_t *)"a\0b", 3}),
+       "a NUL is part of a name, as in a .hk");
+    hk_close(&f);
+    ok(open_json(&f, text("{}"), 0, &err) == HK_OK && hk_tensor_count(f) == 0 &&
+           hk_kv_count(f) == 0,
+       "a file may be empty");
+    hk_close(&f);
+}
+
+/* ---- metadata with types ---- */
+
+static void test_types_refused(void)
+{
+    static const char *const pairs[][3] = {
+        /* value of key k, value of hk.types, what the message has */
+        {"1", "[]", "'hk.types'"},
+        {"1", "", "'hk.types'"},
+        {"1", "{", "'hk.types'"},
+        {"1", "{}x", "'hk.types'"},
+        {"1", "{\\\"k\\\":1}", "'k'"},
+        {"1", "{\\\"k\\\":\\\"int\\\"}", "'k': unknown type 'int'"},
+        {"1", "{\\\"m\\\":\\\"int64\\\"}", "'m' is missing"},
+        {"1", "{\\\"hk.types\\\":\\\"int64\\\"}", "'hk.types' is missing"},
+        {"1", "{\\\"k\\\":\\\"int64\\\",\\\"\\\\u006b\\\":\\\"int64\\\"}", "'k' occurs again"},
+        {"1.0", "{\\\"k\\\":\\\"int64\\\"}", "'k': its value is no int64"},
+        {"", "{\\\"k\\\":\\\"int64\\\"}", "'k'"},
+        {" 1", "{\\\"k\\\":\\\"int64\\\"}", "'k'"},
+        {"9223372036854775808", "{\\\"k\\\":\\\"int64\\\"}", "'k'"},
+        {"x", "{\\\"k\\\":\\\"float64\\\"}", "'k': its value is no float64"},
+        {"", "{\\\"k\\\":\\\"float64\\\"}", "'k'"},
+        {"1 ", "{\\\"k\\\":\\\"float64\\\"}", "'k'"},
+        {"0x1p3", "{\\\"k\\\":\\\"float64\\\"}", "'k'"},
+        {"1e999", "{\\\"k\\\":\\\"float64\\\"}", "'k'"},
+        {"nan:7ff8", "{\\\"k\\\":\\\"float64\\\"}", "'k'"},
+        {"nan:0000000000000001", "{\\\"k\\\":\\\"float64\\\"}", "'k'"},
+        {"nan:7FF8000000000001", "{\\\"k\\\":\\\"float64\\\"}", "'k'"},
+        {"yes", "{\\\"k\\\":\\\"bool\\\"}", "'k': its value is no bool"},
+        {"1", "{\\\"k\\\":\\\"bool\\\"}", "'k'"},
+        {"Zg=", "{\\\"k\\\":\\\"bytes\\\"}", "'k': its value is no bytes"},
+        {"Zh==", "{\\\"k\\\":\\\"string<base64>\\\"}", "'k'"},
+        {"?", "{\\\"k\\\":\\\"json<base64>\\\"}", "'k'"},
+        {"[1]", "{\\\"k\\\":\\\"array<string>\\\"}", "'k': its value is no array<string>"},
+        {"[\\\"a\\\",[]]", "{\\\"k\\\":\\\"array<string>\\\"}", "'k'"},
+        {"[\\\"a\\\"", "{\\\"k\\\":\\\"array<string>\\\"}", "'k'"},
+        {"\\\"a\\\"", "{\\\"k\\\":\\\"array<string>\\\"}", "'k'"},
+        {"[2147483648]", "{\\\"k\\\":\\\"array<i32>\\\"}", "'k': its value is no array<i32>"},
+        {"[1.0]", "{\\\"k\\\":\\\"array<i32>\\\"}", "'k'"},
+        {"[1,null]", "{\\\"k\\\":\\\"array<i32>\\\"}", "'k'"},
+        {"[1]]", "{\\\"k\\\":\\\"array<i32>\\\"}", "'k'"},
+        {"[1e39]", "{\\\"k\\\":\\\"array<f32>\\\"}", "'k': its value is no array<f32>"},
+        {"[\\\"x\\\"]", "{\\\"k\\\":\\\"array<f32>\\\"}", "'k'"},
+        {"[true]", "{\\\"k\\\":\\\"array<f32>\\\"}", "'k'"},
+        {"[\\\"nan:7ff8000000000001\\\"]", "{\\\"k\\\":\\\"array<f32>\\\"}", "'k'"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char json[512];
+        struct hk_file *f;
+        struct hk_error err;
+        snprintf(json, sizeof json, "{\"__metadata__\":{\"hk.types\":\"%s\",\"k\":\"%s\"}}",
+                 pairs[i][1], pairs[i][0]);
+        enum hk_status status = open_json(&f, text(json), 0, &err);
+        ok(status == HK_E_FORMAT && strstr(err.text, pairs[i][2]) != NULL && err.offset > 8,
+           "types %s of %s: %s", pairs[i][1], pairs[i][0], err.text);
+        hk_close(&f);
+    }
+    struct hk_file *f;
+    struct hk_error err;
+    ok(open_json(&f, text("{\"__metadata__\":{\"hk.types\":\"{}\",\"hk.types\":\"{}\"}}"), 0,
+                 &err) == HK_E_FORMAT &&
+           strstr(err.text, "'hk.types': it occurs again") != NULL,
+       "types twice: %s", err.text);
+}
+
+/* ---- there and back ---- */
+
+struct pair {
+    const char *key;
+    enum hk_meta_type type;
+    const char *value;
+    size_t n;
+};
+#define PAIR(key, type, value)                                                                     \
+    {                                                                                              \
+        key, type, value, sizeof(value) - 1                                                        \
+    }
+
+/* clang-format off */
+static const struct pair pairs[] = {
+    PAIR("format", HK_META_STRING, "pt"),
+    PAIR("empty", HK_META_STRING, ""),
+    PAIR("text", HK_META_STRING, "q\"b\\n\nt\tz\0u\x1f\xc3\xa9\xf0\x9f\x98\x80"),
+    PAIR("not utf-8", HK_META_STRING, "\xff\xfe"),
+    PAIR("k\"ey\n\xc3\xa9", HK_META_STRING, "{}"),
+    PAIR("i.0", HK_META_INT64, "\0\0\0\0\0\0\0\0"),
+    PAIR("i.-1", HK_META_INT64, "\xff\xff\xff\xff\xff\xff\xff\xff"),
+    PAIR("i.least", HK_META_INT64, "\0\0\0\0\0\0\0\x80"),
+    PAIR("i.most", HK_META_INT64, "\xff\xff\xff\xff\xff\xff\xff\x7f"),
+    PAIR("f.0", HK_META_FLOAT64, "\0\0\0\0\0\0\0\0"),
+    PAIR("f.-0", HK_META_FLOAT64, "\0\0\0\0\0\0\0\x80"),
+    PAIR("f.0.1", HK_META_FLOAT64, "\x9a\x99\x99\x99\x99\x99\xb9\x3f"),
+    PAIR("f.most", HK_META_FLOAT64, "\xff\xff\xff\xff\xff\xff\xef\x7f"),
+    PAIR("f.least", HK_META_FLOAT64, "\1\0\0\0\0\0\0\0"),
+    PAIR("f.normal", HK_META_FLOAT64, "\0\0\0\0\0\0\x10\0"),
+    PAIR("f.inf", HK_META_FLOAT64, "\0\0\0\0\0\0\xf0\x7f"),
+    PAIR("f.-inf", HK_META_FLOAT64, "\0\0\0\0\0\0\xf0\xff"),
+    PAIR("f.nan", HK_META_FLOAT64, "\0\0\0\0\0\0\xf8\x7f"),
+    PAIR("f.-nan", HK_META_FLOAT64, "\0\0\0\0\0\0\xf8\xff"),
+    PAIR("f.snan", HK_META_FLOAT64, "\1\0\0\0\0\0\xf0\x7f"),
+    PAIR("yes", HK_META_BOOL, "\1"),
+    PAIR("no", HK_META_BOOL, "\0"),
+    PAIR("json", HK_META_JSON, "{\"a\": [1, \"\\u00e9\"]}"),
+    PAIR("json broken", HK_META_JSON, "{"),
+    PAIR("json not utf-8", HK_META_JSON, "\"\x80\""),
+    PAIR("b", HK_META_BYTES, "\0\1\2\xff"),
+    PAIR("b.empty", HK_META_BYTES, ""),
+    PAIR("b.nearly", HK_META_BYTES, "\3\0\0\0\2\0\0\0\1\0\0\0"),
+    PAIR("a.none", HK_META_BYTES, "\1\0\0\0\0\0\0\0\0\0\0\0"),
+    PAIR("a.none.f", HK_META_BYTES, "\2\0\0\0\0\0\0\0"),
+    PAIR("a.none.i", HK_META_BYTES, "\3\0\0\0\0\0\0\0"),
+    PAIR("a.s", HK_META_BYTES, "\1\0\0\0\3\0\0\0\0\0\0\0\2\0\0\0\2\0\0\0\7\0\0\0\"\\\0\xc3\xa9\n\x1f"),
+    PAIR("a.s.bad", HK_META_BYTES, "\1\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\xff"),
+    PAIR("a.f", HK_META_BYTES, "\2\0\0\0\x0a\0\0\0\0\0\x80\x3f\xcd\xcc\xcc\x3d\1\0\0\0\xff\xff\x7f\x7f\0\0\0\x80"
+         "\0\0\x80\x7f\0\0\x80\xff\0\0\xc0\x7f\1\0\xc0\xff\1\0\x80\x7f"),
+    PAIR("a.i", HK_META_BYTES, "\3\0\0\0\3\0\0\0\0\0\0\x80\xff\xff\xff\x7f\xff\xff\xff\xff"),
+};
+/* clang-format on */
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+static const enum hk_type types[] = {
+    HK_TYPE_F64,      HK_TYPE_F32,    HK_TYPE_F16,    HK_TYPE_BF16,  HK_TYPE_FP8_E4M3,
+    HK_TYPE_FP8_E5M2, HK_TYPE_INT64,  HK_TYPE_INT32,  HK_TYPE_INT16, HK_TYPE_INT8,
+    HK_TYPE_UINT64,   HK_TYPE_UINT32, HK_TYPE_UINT16, HK_TYPE_UINT8, HK_TYPE_BOOL};
+enum { TYPES = sizeof types / sizeof *types };
+
+/* A .hk in the making, then open. */
+static struct hk_file *finish(struct hk_writer *w, struct hk_out *out, int fd)
+{
+    struct hk_file *f = NULL;
+    mk_need(hk_writer_finish(w, NULL) == HK_OK && hk_out_commit(&out, NULL) == HK_OK &&
+                hk_open_fd(&f, fd, NULL) == HK_OK,
+            "making a .hk");
+    hk_writer_free(&w);
+    close(fd);
+    return f;
+}
+
+static struct hk_tensor tensor(const char *name, enum hk_type type, uint64_t rows, uint64_t cols)
+{
+    const struct hk_type_info *info = hk_type_info(type);
+    uint64_t size = info->block_elems > 0 ? rows * cols / info->block_elems * info->block_bytes : 0;
+    return (struct hk_tensor){.name = text(name),
+                              .type = (uint16_t)type,
+                              .ndim = 2,
+                              .shape = {rows, cols},
+                              .data_size = size};
+}
+
+/* A .hk of one tensor and one pair. */
+static struct hk_file *one(const struct hk_tensor *t, const struct pair *p, uint64_t appendix)
+{
+    static const uint8_t bytes[4096];
+    const struct hk_writer_options options = {.appendix_size = appendix};
+    struct hk_writer *w;
+    struct hk_out *out;
+    int fd = mk_fd("", 0);
+    mk_need(hk_writer_new(&w, &options, NULL) == HK_OK && hk_writer_add(w, t, 0, NULL) == HK_OK &&
+                (p == NULL || hk_writer_set(w, text(p->key), p->type,
+                                            (struct hk_bytes){(const uint8_t *)p->value, p->n},
+                                            NULL) == HK_OK) &&
+                hk_out_fd(&out, fd, NULL) == HK_OK && hk_writer_begin(w, out, NULL) == HK_OK &&
+                hk_writer_put(w, bytes, (size_t)t->data_size, NULL) == HK_OK &&
+                hk_writer_put(w, bytes, (size_t)t->scale_size, NULL) == HK_OK &&
+                hk_writer_put(w, bytes, (size_t)appendix, NULL) == HK_OK,
+            "a small .hk");
+    return finish(w, out, fd);
+}
+
+/* Every kind of pair, every dtype, an empty tensor, a scalar and one that shares. */
+static struct hk_file *all(void)
+{
+    struct hk_writer *w;
+    struct hk_out *out;
+    char name[TYPES + 2][24];
+    uint8_t bytes[8 * 15];
+    int fd = mk_fd("", 0);
+    bool good = hk_writer_new(&w, &(struct hk_writer_options){0}, NULL) == HK_OK;
+    for (size_t i = 0; i < PAIRS; i++)
+        good = good && hk_writer_set(w, text(pairs[i].key), pairs[i].type,
+                                     (struct hk_bytes){(const uint8_t *)pairs[i].value, pairs[i].n},
+                                     NULL) == HK_OK;
+    for (size_t i = 0; i < TYPES; i++) {
+        snprintf(name[i], sizeof name[i], "%zu\"\\\n\xc3\xa9", TYPES - i);
+        const struct hk_tensor t = tensor(name[i], types[i], 3, 1 + i % 5);
+        good = good && hk_writer_add(w, &t, 0, NULL) == HK_OK;
+    }
+    struct hk_tensor shared = tensor("shared", HK_TYPE_SHARED_REF, 1, 6);
+    struct hk_tensor empty = tensor("void", HK_TYPE_F32, 0, 5);
+    struct hk_tensor scalar = {.name = text("scalar"), .type = HK_TYPE_F16, .data_size = 2};
+    good = good && hk_writer_add(w, &shared, 1, NULL) == HK_OK &&
+           hk_writer_add(w, &empty, 0, NULL) == HK_OK &&
+           hk_writer_add(w, &scalar, 0, NULL) == HK_OK && hk_out_fd(&out, fd, NULL) == HK_OK &&
+           hk_writer_begin(w, out, NULL) == HK_OK;
+    for (size_t i = 0; i <= TYPES; i++) {
+        const size_t n = i < TYPES ? 3 * (1 + i % 5) * hk_type_info(types[i])->block_bytes : 2;
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(i * 37 + k * 101);
+        good = good && hk_writer_put(w, bytes, n, NULL) == HK_OK;
+    }
+    mk_need(good, "a .hk of everything");
+    return finish(w, out, fd);
+}
+
+static bool same_pairs(const struct hk_file *a, const struct hk_file *b)
+{
+    bool good = hk_kv_count(a) == hk_kv_count(b);
+    for (size_t i = 0; good && i < hk_kv_count(a); i++) {
+        const struct hk_kv *x = hk_kv_at(a, i), *y = hk_kv_at(b, i);
+        if (!(good = equal(x->key, y->key) && x->type == y->type && equal(x->value, y->value)))
+            printf("# key %.*s\n", HK_STR(x->key));
+    }
+    return good;
+}
+
+/* References are what they refer to in B. */
+static bool same_tensors(const struct hk_file *a, const struct hk_file *b)
+{
+    bool good = hk_tensor_count(a) == hk_tensor_count(b);
+    for (size_t i = 0; good && i < hk_tensor_count(a); i++) {
+        const struct hk_tensor *x = hk_tensor_at(a, i), *y = hk_tensor_at(b, i), *bytes = NULL;
+        good = hk_tensor_resolve(a, x, &bytes, NULL) == HK_OK && equal(x->name, y->name) &&
+               bytes->type == y->type && x->ndim == y->ndim &&
+               memcmp(x->shape, y->shape, sizeof x->shape) == 0 &&
+               equal(hk_tensor_data(a, bytes), hk_tensor_data(b, y));
+        if (!good)
+            printf("# tensor %zu\n", i);
+    }
+    return good;
+}
+
+static void test_round_trip(void)
+{
+    struct hk_file *f = all(), *st = NULL, *back = NULL;
+    struct mk made = {0}, again = {0}, hk = {0};
+    struct hk_error err = {0};
+    uint64_t size = 0;
+    bool good = mk_convert(&made, f, HK_FORMAT_SAFETENSORS, 0, &err) == HK_OK &&
+                mk_open(&st, made.p, made.n, &err) == HK_OK;
+    if (!ok(good, "a .hk of everything becomes safetensors: %s", err.text))
+        return;
+    ok(same_pairs(f, st), "with the same metadata");
+    ok(same_tensors(f, st), "and tensors");
+    ok(hk_file_header(st)->tensor_data_offset % 8 == 0 && made.p[8] == '{', "the data are aligned");
+    ok(hk_safetensors_size(f, &size, &err) == HK_OK && size == made.n, "of the size foretold");
+    ok(mk_convert(&again, st, HK_FORMAT_SAFETENSORS, 0, &err) == HK_OK &&
+           equal((struct hk_bytes){made.p, made.n}, (struct hk_bytes){again.p, again.n}),
+       "written again it has the same bytes");
+    good = mk_convert(&hk, st, HK_FORMAT_HK, 0, &err) == HK_OK &&
+           mk_open(&back, hk.p, hk.n, &err) == HK_OK;
+    ok(good && same_pairs(f, back) && same_tensors(f, back), "and back it is a .hk as before: %s",
+       err.text);
+    hk_close(&back);
+    hk_close(&st);
+    hk_close(&f);
+    mk_free(&hk);
+    mk_free(&again);
+    mk_free(&made);
+}
+
+static void test_bytes(void)
+{
+    static const char json[] =
+        "{\"__metadata__\":{\"n\":\"-7\",\"hk.types\":\"{\\\"n\\\":\\\"int64\\\"}\"},"
+        "\"t\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}";
+    const struct pair n = PAIR("n", HK_META_INT64, "\xf9\xff\xff\xff\xff\xff\xff\xff");
+    const struct hk_tensor t = tensor("t", HK_TYPE_F32, 1, 2);
+    struct hk_file *f = one(&t, &n, 0);
+    struct mk made = {0};
+    struct hk_error err = {0};
+    mk_need(mk_convert(&made, f, HK_FORMAT_SAFETENSORS, 0, &err) == HK_OK, err.text);
+    const size_t length = sizeof json - 1, padded = (length + 7) / 8 * 8;
+    bool blanks = true;
+    for (size_t i = length; i < padded && i + 8 < made.n; i++)
+        blanks = blanks && made.p[8 + i] == ' ';
+    ok(made.n == 8 + padded + 8 && le64(made.p) == padded &&
+           memcmp(made.p + 8, json, length) == 0 && blanks,
+       "a small file has the bytes that it should");
+    hk_close(&f);
+    mk_free(&made);
+}
+
+/* F does not become safetensors, and the message has NAME. Closes F. */
+static void refuses(struct hk_file *f, enum hk_status status, const char *name, const char *what)
+{
+    struct mk made;
+    struct hk_error err = {0};
+    enum hk_status got = mk_convert(&made, f, HK_FORMAT_SAFETENSORS, 0, &err);
+    ok(got == status && strstr(err.text, name) != NULL, "%s: %s, '%s'", what, hk_status_name(got),
+       err.text);
+    mk_free(&made);
+    hk_close(&f);
+}
+
+static void test_refused(void)
+{
+    const struct hk_tensor t = tensor("t", HK_TYPE_F32, 1, 2);
+    const struct pair types_key = PAIR("hk.types", HK_META_STRING, "{}");
+    const struct pair bad_key = PAIR("\xff", HK_META_STRING, "");
+    const struct pair bad_bool = PAIR("maybe", HK_META_BOOL, "\2");
+    refuses(one(&t, &types_key, 0), HK_E_UNSUPPORTED, "'hk.types'", "the key of the types");
+    refuses(one(&t, &bad_key, 0), HK_E_UNSUPPORTED, "'\\xff'", "a key that is not UTF-8");
+    refuses(one(&t, &bad_bool, 0), HK_E_FORMAT, "'maybe'", "a bool of 2");
+    refuses(one(&t, NULL, 80), HK_E_UNSUPPORTED, "appendix", "an appendix");
+    struct hk_tensor u = tensor("__metadata__", HK_TYPE_F32, 1, 2);
+    refuses(one(&u, NULL, 0), HK_E_UNSUPPORTED, "'__metadata__'", "a tensor of the reserved name");
+    u = tensor("\xfe", HK_TYPE_F32, 1, 2);
+    refuses(one(&u, NULL, 0), HK_E_UNSUPPORTED, "'\\xfe'", "a name that is not UTF-8");
+}
+
+/* What only a view makes fit: the writer itself does not guess. */
+static void refuses_tensor(struct hk_tensor t, const char *what)
+{
+    struct hk_file *f = one(&t, NULL, 0);
+    uint64_t size;
+    struct hk_error err = {0};
+    enum hk_status status = hk_safetensors_size(f, &size, &err);
+    ok(status == HK_E_UNSUPPORTED && strstr(err.text, "'t'") != NULL, "%s: %s", what, err.text);
+    hk_close(&f);
+}
+
+static void test_refused_tensors(void)
+{
+    refuses_tensor(tensor("t", HK_TYPE_Q8_0, 1, 32), "a block type");
+    refuses_tensor(tensor("t", HK_TYPE_NULL_REF, 1, 2), "a null_ref");
+    struct hk_tensor t = tensor("t", HK_TYPE_F32, 2, 2);
+    t.layout = HK_LAYOUT_COL_MAJOR;
+    refuses_tensor(t, "columns first");
+    t = tensor("t", HK_TYPE_DQ8, 1, 32);
+    t.data_size = 32;
+    t.scale_size = 4;
+    t.block_size = 32;
+    refuses_tensor(t, "scales");
+    t = tensor("t", HK_TYPE_F16, 1, 2);
+    t.sparsity = HK_SPARSITY_BITMASK;
+    t.data_size = 8;
+    refuses_tensor(t, "a bitmask");
+}
+
+/* ---- damage ---- */
+
+static struct mk sample(void)
+{
+    struct hk_file *f = all();
+    struct mk made;
+    mk_need(mk_convert(&made, f, HK_FORMAT_SAFETENSORS, 0, NULL) == HK_OK, "sample");
+    hk_close(&f);
+    return made;
+}
+
+static void test_cut(void)
+{
+    struct mk m = sample();
+    size_t opened = 0, silent = 0;
+    for (size_t n = 0; n < m.n; n++) {
+        struct hk_file *f = NULL;
+        struct hk_error err = {0};
+        opened += mk_open(&f, m.p, n, &err) == HK_OK;
+        silent += err.text[0] == '\0';
+        hk_close(&f);
+    }
+    ok(opened == 0 && silent == 0, "cut at each of %zu lengths: refused with a reason", m.n);
+    mk_free(&m);
+}
+
+/* Reads and writes what opens: the sanitizers see what goes wrong. */
+static bool survives(const struct mk *m)
+{
+    struct hk_file *f = NULL;
+    struct hk_error err = {0};
+    enum hk_status status = mk_open(&f, m->p, m->n, &err);
+    if (status != HK_OK)
+        return err.text[0] != '\0' && strchr(err.text, '\n') == NULL;
+    struct mk made, again = {0};
+    struct hk_file *g = NULL;
+    bool good = mk_convert(&made, f, HK_FORMAT_SAFETENSORS, 0, &err) == HK_OK &&
+                mk_open(&g, made.p, made.n, &err) == HK_OK && same_pairs(f, g) &&
+                same_tensors(f, g);
+    /* Keys that have a meaning of their own in a new place are refused. */
+    good = good ||
+           (status = mk_convert(&again, f, HK_FORMAT_SAFETENSORS, 0, &err)) == HK_E_UNSUPPORTED;
+    if (!good)
+        printf("# %s\n", err.text);
+    hk_close(&g);
+    hk_close(&f);
+    mk_free(&made);
+    mk_free(&again);
+    return good;
+}
+
+static void test_changes(void)
+{
+    static const uint8_t masks[] = {0x01, 0x04, 0x10, 0x80};
+    struct mk m = sample();
+    const size_t head = 8 + (size_t)le64(m.p);
+    size_t bad = 0;
+    for (size_t at = 0; at < head; at++)
+        for (size_t k = 0; k < sizeof masks; k++) {
+            m.p[at] ^= masks[k];
+            bad += !survives(&m);
+            m.p[at] ^= masks[k];
+        }
+    ok(bad == 0, "every byte of a head of %zu changed in %zu ways", head, sizeof masks);
+    uint32_t state = 12345;
+    bad = 0;
+    for (int i = 0; i < 4000; i++) {
+        state = state * 1664525 + 1013904223;
+        const size_t at = (size_t)(state >> 8) % head;
+        const uint8_t was = m.p[at];
+        m.p[at] = (uint8_t) "\"\\{}[],:0919-.e \n\0u"[state % 19];
+        bad += !survives(&m);
+        m.p[at] = was;
+    }
+    ok(bad == 0, "a byte of the head replaced by one that JSON cares for, 4000 times");
+    mk_free(&m);
+}
+
+/* ---- size ---- */
+
+/* 100,000 tensors, the last first. */
+static void test_many(void)
+{
+    enum { COUNT = 100000 };
+    struct hk_buf b = {0};
+    char entry[120];
+    hk_buf_text(&b, "{");
+    for (int i = COUNT; i-- > 0;) {
+        snprintf(entry, sizeof entry,
+                 "\"%06d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}%s",
+                 (i * 7919) % COUNT, i, i + 1, i > 0 ? "," : "}");
+        hk_buf_text(&b, entry);
+    }
+    mk_need(!b.failed, "memory");
+    struct mk m = {0};
+    mk_int(&m, b.n, 8);
+    mk_bytes(&m, b.p, b.n);
+    m.p = realloc(m.p, m.n + COUNT);
+    mk_need(m.p != NULL, "memory");
+    memset(m.p + m.n, 5, COUNT);
+    m.n += COUNT;
+    struct hk_file *f = NULL;
+    struct hk_error err = {0};
+    bool good = mk_open(&f, m.p, m.n, &err) == HK_OK && hk_tensor_count(f) == COUNT;
+    for (size_t i = 0; good && i < COUNT; i++)
+        good = hk_tensor_at(f, i)->data_offset == 8 + b.n + i;
+    ok(good && hk_tensor_find(f, "007919") == hk_tensor_at(f, 1), "%d tensors in order: %s", COUNT,
+       err.text);
+    hk_close(&f);
+    hk_buf_free(&b);
+    mk_free(&m);
+}
+
+int main(void)
+{
+    test_json();
+    test_json_parts();
+    test_base64();
+    test_rows();
+    test_lengths();
+    test_longest(ST_MAX_HEADER, HK_OK);
+    test_longest(ST_MAX_HEADER + 1, HK_E_RANGE);
+    test_good();
+    test_names();
+    test_types_refused();
+    test_round_trip();
+    test_bytes();
+    test_refused();
+    test_refused_tensors();
+    test_cut();
+    test_changes();
+    test_many();
+    return tap_done();
+}

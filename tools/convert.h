@@ -1,0 +1,27 @@
+/* convert.h: what the pieces of hk-convert share. */
+#ifndef HK_CONVERT_TOOL_H
+#define HK_CONVERT_TOOL_H
+
+#include "tools/tool.h"
+
+struct convert_job {
+    const char *in, *out;
+    enum hk_format to;
+    bool to_given, force, type_given;
+    struct hk_convert_options options;
+};
+
+bool convert_is_standard(const char *path);
+/* "-" as it is called in messages. */
+const char *convert_shown(const char *path, const char *standard);
+
+/* Open J->in. *OUT is a stream where that will do (convert_input.c). */
+enum hk_status convert_open(struct hk_file **out, const struct convert_job *j,
+                            struct hk_error *err);
+/* Say where a whole model would be found if F, opened, is only its tensors. */
+void convert_hint(const struct convert_job *j, const struct hk_file *f);
+
+/* Write F as J says; returns the exit status (convert_output.c). */
+int convert_write(const struct convert_job *j, struct hk_file *f);
+
+#endif

@@ -1,0 +1,55 @@
+/* hk-rollback: cut the version history of a .hk back, or a torn tail off it. */
+#include <string.h>
+
+#include "tools/tool.h"
+
+enum { OPT_DRY_RUN, OPT_REPAIR };
+
+static const struct tool_option options[] = {
+    [OPT_DRY_RUN] = {"dry-run", 'n', NULL, "say what would be done and change nothing"},
+    [OPT_REPAIR] = {"repair", 0, NULL, "remove what an interrupted append left, and nothing else"},
+};
+
+static const struct tool tool = {
+    .name = "hk-rollback",
+    .operands = "FILE GENERATION",
+    .about = "Remove the records behind GENERATION (0 for all) from the version history in a .hk.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+static void print_report(const char *file, const struct hk_rollback_report *r, bool dry)
+{
+    json_t *v = json_object();
+    tool_json_set(v, "file", tool_json_text(file));
+    tool_json_set(v, "kept", tool_json_uint(r->kept));
+    tool_json_set(v, "removed", tool_json_uint(r->removed));
+    tool_json_set(v, "size_before", tool_json_uint(r->size_before));
+    tool_json_set(v, "size_after", tool_json_uint(r->size_after));
+    tool_json_set(v, "dry_run", json_boolean(dry));
+    tool_json_print(v, stdout);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned how = 0;
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0;)
+        how |= o == OPT_REPAIR ? HK_ROLLBACK_REPAIR : HK_ROLLBACK_DRY_RUN;
+    const int wanted = (how & HK_ROLLBACK_REPAIR) != 0 ? 1 : 2;
+    if (args.operand_count != wanted)
+        tool_usage(wanted == 1 ? "--repair takes one FILE and no GENERATION"
+                               : "FILE and GENERATION are needed");
+    const char *file = args.operands[0];
+    uint32_t generation = 0;
+    if (wanted == 2)
+        generation = (uint32_t)tool_uint("GENERATION", args.operands[1], 0, UINT32_MAX);
+    struct hk_rollback_report report;
+    struct hk_error err;
+    if (hk_rollback(file, generation, how, &report, &err) != HK_OK)
+        return tool_end(tool_error(file, &err));
+    print_report(file, &report, how & HK_ROLLBACK_DRY_RUN);
+    return tool_end(TOOL_OK);
+}

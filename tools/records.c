@@ -1,0 +1,99 @@
+/* Records of a version history as JSON and as a table. */
+#include "tools/records.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { NAME_COLUMNS = HK_MAX_NAME }; /* names may have 65535 bytes */
+
+json_t *record_type(const struct hk_record *r)
+{
+    const char *name = hk_record_type_name(r->type);
+    return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
+}
+
+static json_t *metrics_json(const struct hk_record *r)
+{
+    static const char *const names[] = {"loss", "acc", "pass", "custom"};
+    json_t *v = json_object();
+    for (size_t i = 0; i < 4; i++) {
+        float metric;
+        memcpy(&metric, &r->metrics[i], sizeof metric);
+        tool_json_set(v, names[i], tool_json_float(metric));
+    }
+    return v;
+}
+
+/* Digest and lineage read the record's payload; they fail for want of memory only. */
+json_t *record_json(const struct hk_file *f, size_t i)
+{
+    const struct hk_record *r = hk_record_at(f, i);
+    uint8_t hash[HK_SHA256_SIZE];
+    enum hk_lineage lineage;
+    if (hk_record_hash(f, i, hash, NULL) != HK_OK ||
+        hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
+        tool_nomem();
+    json_t *v = json_object();
+    tool_json_set(v, "index", tool_json_uint(i));
+    tool_json_set(v, "type", record_type(r));
+    tool_json_set(v, "name", tool_json_bytes(r->name));
+    tool_json_set(v, "target", tool_json_bytes(r->target));
+    tool_json_set(v, "generation", tool_json_uint(r->generation));
+    tool_json_set(v, "timestamp", tool_json_uint(r->timestamp));
+    tool_json_set(v, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
+    tool_json_set(v, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
+    tool_json_set(v, "metrics", metrics_json(r));
+    tool_json_set(v, "offset", tool_json_uint(r->offset));
+    tool_json_set(v, "size", tool_json_uint(r->data_size));
+    tool_json_set(v, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
+    tool_json_set(v, "hash", tool_json_hex(hash, sizeof hash));
+    tool_json_set(v, "crc32", tool_json_uint(r->data_crc32));
+    tool_json_set(v, "lineage", tool_json_text(hk_lineage_name(lineage)));
+    tool_json_set(v, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));
+    return v;
+}
+
+static void time_cell(struct tool_table *t, uint64_t seconds)
+{
+    char line[32];
+    struct tm tm;
+    time_t when = (time_t)seconds;
+    bool sane = seconds < UINT64_C(253402300800); /* the year 10000 */
+    if (sane && gmtime_r(&when, &tm) != NULL &&
+        strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
+        tool_cell(t, "%s", line);
+    else
+        tool_cell(t, "%llu", (unsigned long long)seconds);
+}
+
+static void record_row(struct tool_table *t, const struct hk_file *f, size_t i)
+{
+    const struct hk_record *r = hk_record_at(f, i);
+    enum hk_lineage lineage;
+    if (hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
+        tool_nomem();
+    json_t *type = record_type(r);
+    char size[24];
+    tool_cell(t, "%zu", i);
+    tool_cell(t, "%u", r->generation);
+    tool_cell(t, "%s", json_string_value(type));
+    tool_cell_bytes(t, r->name, NAME_COLUMNS);
+    tool_cell_bytes(t, r->target, NAME_COLUMNS);
+    tool_cell(t, "%s", tool_human_size(r->data_size, size));
+    time_cell(t, r->timestamp);
+    tool_cell(t, "%s", hk_lineage_name(lineage));
+    tool_cell(t, "%s", hk_crc_name(hk_record_crc(f, i)));
+    json_decref(type);
+}
+
+void records_table(const struct hk_file *f)
+{
+    static const char *const titles[] = {"RECORD", "GENERATION", "TYPE",    "NAME", "TARGET",
+                                         "SIZE",   "TIME",       "LINEAGE", "CRC"};
+    struct tool_table t = {.columns = 9, .right = "rrlllrlll"};
+    for (size_t i = 0; i < t.columns; i++)
+        tool_cell(&t, "%s", titles[i]);
+    for (size_t i = 0; i < hk_record_count(f); i++)
+        record_row(&t, f, i);
+    tool_table_print(&t, stdout);
+}

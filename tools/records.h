@@ -1,0 +1,14 @@
+/* records.h: the version history as hk-inspect and hk-log show it. */
+#ifndef HK_RECORDS_H
+#define HK_RECORDS_H
+
+#include "tools/tool.h"
+
+/* Name of a record's type; of an unknown one its number. */
+json_t *record_type(const struct hk_record *r);
+/* Record I of F, with lineage and checksum checked; exits 2 when out of memory. */
+json_t *record_json(const struct hk_file *f, size_t i);
+/* Print all records as a table. */
+void records_table(const struct hk_file *f);
+
+#endif
