@@ -16,6 +16,7 @@ static const struct {
     {"hardware-profile", "processor, kernels and cores in use, memory"},
     {"detokenize", "text of token ids"},
     {"inspect", "header, metadata, tensors and appendix as JSON"},
+    {"meta", "metadata: list, get, set, delete, import, export"},
     {"perplexity", "perplexity of text or ids, and the logits"},
     {"run", "generate text"},
     {"tokenize", "token ids of a text"},
