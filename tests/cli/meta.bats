@@ -190,7 +190,7 @@ ROWS
 @test "an import of an export changes nothing, and makes a file the same" {
     small x.hk
     hk-meta set --type float x.hk g 0.1
-    echo '{"nan":{"type":"float","base64":"AAAAAAAA+H8="},"odd":{"type":"string","base64":"/w=="},
+    printf %s '{"nan":{"type":"float","base64":"AAAAAAAA+H8="},"odd":{"type":"string","base64":"/w=="},
         "two":{"type":"bool","base64":"Ag=="},"\u2028é\u0001":{"type":"string","value":"\u0000\u007f\\\""},
         "big":{"type":"int","value":9223372036854775807},"e":{"type":"array<string>","value":[]}}' | hk-meta import x.hk
     cp x.hk old.hk
