@@ -31,7 +31,13 @@ static enum hk_status open_in_place(struct hk_file **out, const struct hk_file *
     struct hk_file *payload = hk_file_of(&part);
     if (payload == NULL)
         return hk_fail_nomem(err);
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
     enum hk_status status = hk_parse_safetensors(payload, err);
+    if (status == HK_OK)
+        status = hk_build_indexes(payload, &reporter, err);
+    if (status == HK_OK)
+        status = capture.status;
     if (status != HK_OK) {
         hk_close(&payload);
         return status;
