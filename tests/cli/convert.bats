@@ -149,7 +149,8 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
 @test "options are checked before any file is looked at" {
     local arguments
     for arguments in '--split-size 0' '--split-size x' '--split-size 1T' '--type q4_0 --to hf' '--type f16' \
-        '--type bf16 --to gguf' '--align 64 --to hf' '--align 64 --to safetensors' '--align 3' '--align 0' '--align 131072' '--align x' '--align 4k' '--to exe' '--to' '--what' \
+        '--type bf16 --to gguf' '--align 64 --to hf' '--align 64 --to safetensors' \
+        '--align 3' '--align 0' '--align 131072' '--align x' '--align 4k' '--to exe' '--to' '--what' \
         '-x' 'more'; do
         # shellcheck disable=SC2086
         t hk-convert missing out.hk $arguments
@@ -398,7 +399,8 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
 }
 
 @test "--type, and that the loss is told" {
-    mkhk q.hk '{"metadata":[["k","string","v"]],"tensors":[{"name":"t","type":"q4_0","shape":[2,64],"data":{"zero":72}}]}'
+    mkhk q.hk '{"metadata":[["k","string","v"]],"tensors":[
+        {"name":"t","type":"q4_0","shape":[2,64],"data":{"zero":72}}]}'
     local type
     for type in f16 bf16 f32; do
         t hk-convert --type $type q.hk $type.safetensors
@@ -481,7 +483,8 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
     hk-convert model.gguf hf/
     t hk-convert hf/model.safetensors x.hk
     assert_status 0
-    assert_err 'hk-convert: hf/model.safetensors: only its tensors are converted; with the config.json beside it, the directory is a model'
+    assert_err "hk-convert: hf/model.safetensors: only its tensors are converted; with the config.json\
+ beside it, the directory is a model"
     (cd hf && hk-convert model.safetensors ../y.hk 2>../err.txt)
     [[ $(<err.txt) == *'the directory is a model' ]]
     assert_same x.hk y.hk

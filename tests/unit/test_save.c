@@ -108,13 +108,12 @@ static enum hk_status save(struct hk_file *f, const struct kind *k, struct watch
     return hk_save(f, k->path, k->to, &opt, err);
 }
 
-/* Stop K after every few reports of progress, until it comes to its end. */
+/* Stop K after more and more reports of progress, until it comes to its end. */
 static void test_stops(struct hk_file *f, const struct kind *k, bool replace)
 {
-    enum { STRIDE = 5 };
     unsigned before = 0, after = 0, runs = 0;
     const uint64_t there = snapshot("out", &before);
-    for (unsigned left = 1;; left += STRIDE, runs++) {
+    for (unsigned left = 1;; left += left / 2 + 1, runs++) {
         struct watch w = {.left = left};
         struct hk_error err = {0};
         enum hk_status status = save(f, k, &w, replace, &err);
