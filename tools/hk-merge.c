@@ -1,8 +1,7 @@
 /* hk-merge: fold adapters and deltas of the version history into the tensors of a new .hk. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "tools/tool.h"
+#include "tools/adapter_name.h"
 
 enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_TYPE };
 
@@ -53,42 +52,17 @@ static void take_active(struct job *j, const struct hk_file *f)
     }
 }
 
-static size_t find_record(const struct hk_file *f, const char *name)
-{
-    for (size_t i = hk_record_count(f); i-- > 0;)
-        if (hk_bytes_are(hk_record_at(f, i)->name, name))
-            return i;
-    return SIZE_MAX;
-}
-
-/* WORD is the name of a record, or name and scale; a name may contain "=". */
-static enum hk_status take_named(struct job *j, const struct hk_file *f, const char *word,
-                                 struct hk_error *err)
-{
-    size_t i = find_record(f, word);
-    double scale = 1;
-    const char *equals = strrchr(word, '=');
-    if (i == SIZE_MAX && equals != NULL) {
-        char *name = strndup(word, (size_t)(equals - word));
-        if (name == NULL)
-            tool_nomem();
-        scale = tool_double("adapter", equals + 1, -1e6, 1e6);
-        i = find_record(f, name);
-        free(name);
-    }
-    if (i == SIZE_MAX)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record '%s'", word);
-    add_item(j, i, scale);
-    return HK_OK;
-}
-
 static enum hk_status choose(struct job *j, const struct hk_file *f, struct hk_error *err)
 {
     enum hk_status status = HK_OK;
     if (j->name_count == 0)
         take_active(j, f);
-    for (size_t i = 0; status == HK_OK && i < j->name_count; i++)
-        status = take_named(j, f, j->names[i], err);
+    for (size_t i = 0; status == HK_OK && i < j->name_count; i++) {
+        struct hk_merge_item item;
+        status = adapter_named(f, j->names[i], &item, err);
+        if (status == HK_OK)
+            add_item(j, item.record, item.scale);
+    }
     if (status == HK_OK && j->count == 0)
         status = hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no active adapter or delta to merge");
     return status;
