@@ -1,4 +1,5 @@
 /* hk_save(): a model as the files that it takes. */
+#include <errno.h>
 #include <string.h>
 
 #include "libhkfmt/save.h"
@@ -69,7 +70,8 @@ static enum hk_status save_divided(struct hk_saving *s, const char *path,
     if (status == HK_OK && v != NULL) {
         s->whole = v->file;
         set_names(s, path);
-        status = hk_save_set(s, path, input, err);
+        status = s->stem_size > 0 ? hk_save_set(s, path, input, err)
+                                  : hk_fail_sys(err, ENOENT, "cannot create files without a name");
     } else if (status == HK_OK) {
         status = hk_check_not_input(input, path, err);
         if (status == HK_OK)

@@ -38,7 +38,18 @@ enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, s
 {
     if (convert_is_standard(j->in) && takes_stream(j) && is_gguf_pipe())
         return hk_open_stream(out, STDIN_FILENO, err);
-    return tool_open(out, j->in, err);
+    struct hk_file *f;
+    enum hk_status status = tool_open(&f, j->in, err);
+    if (status != HK_OK)
+        return status;
+    const unsigned shards = hk_file_header(f)->split_count;
+    if (convert_is_standard(j->in) && shards > 1) {
+        hk_close(&f);
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "one of %u shards, which are converted together", shards);
+    }
+    *out = f;
+    return HK_OK;
 }
 
 void convert_hint(const struct convert_job *j, const struct hk_file *f)
