@@ -412,16 +412,26 @@ PY
     done
 }
 
-# The peer reads no betas of these families, so yarn is as it has it without.
+@test "a GGUF has yarn's betas too, though llama.cpp does not read them, and that is said" {
+    make_dir --change '{"config":{"rope_scaling":{"type":"yarn","factor":4,"beta_fast":8}}}' m
+    t hk-convert m m.gguf
+    assert_status 0
+    assert_err_has "key 'llama.rope.scaling.yarn_beta_fast' is 8, but llama.cpp takes 32 for this architecture"
+    logits_of m a.f32
+    logits_of m.gguf b.f32
+    at_least "$(cosine a.f32 b.f32)" 0.9999999
+}
+
 @test "a directory that becomes a GGUF has the same logits in the peer, whatever its rope" {
     need_shared
     [[ -n ${PEER_LIB:-} ]] || skip 'SKIPPED: PEER_LIB does not say where llama.cpp is'
     local dir=$SHARED/fixtures/trained/tiny-llama name
     head -c 1600 "$dir/val.tokens.u32" >some
+    local original='"original_max_position_embeddings":128' rope
     for rope in plain '"type":"linear","factor":4.0' \
-        '"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":128' \
-        '"rope_type":"yarn","factor":4,"original_max_position_embeddings":128' \
-        '"rope_type":"yarn","factor":4,"original_max_position_embeddings":128,"attention_factor":1.3' \
+        "\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,$original" \
+        "\"rope_type\":\"yarn\",\"factor\":4,$original" \
+        "\"rope_type\":\"yarn\",\"factor\":4,$original,\"attention_factor\":1.3" \
         '"rope_type":"dynamic","factor":4'; do
         rm -rf m
         cp -r "$dir" m
