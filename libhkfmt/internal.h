@@ -44,6 +44,7 @@ struct hk_part { /* one mapped file */
     uint64_t size;
     uint64_t dev, ino; /* which file it is */
     int fd;            /* kept for copying in the kernel; -1 if there is none */
+    bool borrowed;     /* the mapping is a part of another file's */
     char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
 };
 
@@ -60,6 +61,7 @@ struct hk_file {
     size_t tensor_count;
     struct hk_how
         *how; /* of a view (view.h): where the bytes of each tensor come from, else NULL */
+    bool without_appendix; /* a view that leaves the records behind */
     struct hk_record *records;
     size_t record_count;
     struct hk_index kv_index, tensor_index;

@@ -298,6 +298,22 @@ static enum hk_status put(struct hk_tok *t)
     return s;
 }
 
+/* Merges that are not those that would be made of the scores are kept for the way back. */
+static enum hk_status keep_merges(const struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    struct hk_tok_merges made = {0};
+    enum hk_status s = hk_tok_make_merges(t, &made);
+    if (s != HK_OK)
+        return s;
+    bool same = made.count == m->count;
+    for (uint32_t i = 0; i < m->count && same; i++) {
+        const struct hk_tok_merge *a = &m->merge[i], *b = &made.merge[a->rank];
+        same = a->left == b->left && a->right == b->right;
+    }
+    free(made.merge);
+    return same ? HK_OK : hk_tok_put_merges(t, "hk.hf.merges", m);
+}
+
 enum hk_status hk_tok_read_spm(struct hk_tok *t)
 {
     struct hk_tok_merges m = {0};
@@ -314,8 +330,12 @@ enum hk_status hk_tok_read_spm(struct hk_tok *t)
         s = check_added(t, &m);
     if (s == HK_OK)
         s = t->model != NULL ? hk_tok_model_scores(t, &m) : score_all(t, &m);
+    if (s == HK_OK)
+        s = put(t);
+    if (s == HK_OK)
+        s = keep_merges(t, &m);
     free(m.merge);
-    return s == HK_OK ? put(t) : s;
+    return s;
 }
 
 enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t)
