@@ -44,6 +44,7 @@ struct hk_tok { /* a tokenizer being read */
     bool spm;
     bool space_prefix; /* SPM only */
     bool ignore_merges;
+    bool kept;             /* the JSON files are stored ones: there are no others */
     bool pairs;            /* merges are lists of two strings */
     const char *templates; /* the file that the chat template is from, or NULL */
     struct hk_tok_token *token;
