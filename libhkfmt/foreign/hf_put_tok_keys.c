@@ -179,22 +179,22 @@ static bool is_hole(uint32_t i, const struct hk_tok_token *t)
            (hk_bytes_are(t->piece, unused) || hk_bytes_are(t->piece, pad));
 }
 
-/* Which tokens are pieces of the model: all but holes, and but those added tokens that the stored
- * files do not have there. */
+/* Which tokens are pieces of the model: all but holes and those that the stored files had only
+ * among the added tokens. */
 static void mark_pieces(struct hk_put_tok *p)
 {
-    const json_t *list = json_object_get(p->form, "vocab"), *o;
+    const json_t *list = p->stored ? json_object_get(p->form, "outside") : NULL, *o;
     size_t k;
     for (uint32_t i = 0; i < p->t.count; i++) {
         struct hk_tok_token *t = &p->t.token[i];
         t->added = t->type == HK_TOK_CONTROL || t->type == HK_TOK_USER || t->type == HK_TOK_UNKNOWN;
-        t->in_model = !is_hole(i, t) && !(t->added && p->stored);
+        t->in_model = !is_hole(i, t);
     }
     json_array_foreach(list, k, o)
     {
         json_int_t id = json_integer_value(o);
-        if (json_is_integer(o) && id >= 0 && id < p->t.count)
-            p->t.token[id].in_model = true;
+        if (json_is_integer(o) && id >= 0 && id < p->t.count && p->t.token[id].added)
+            p->t.token[id].in_model = false;
     }
 }
 

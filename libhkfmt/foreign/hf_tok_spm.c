@@ -322,6 +322,8 @@ enum hk_status hk_tok_read_spm(struct hk_tok *t)
                            ? unsupported(t, "model.ignore_merges", "with byte_fallback")
                            : read_blanks(t);
     if (s == HK_OK)
+        s = hk_tok_check_decoder(t);
+    if (s == HK_OK)
         s = mark_bytes(t);
     if (s == HK_OK)
         s = hk_tok_read_merges(t, &m);
