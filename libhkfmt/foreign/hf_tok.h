@@ -44,6 +44,9 @@ struct hk_tok { /* a tokenizer being read */
     bool spm;
     bool space_prefix; /* SPM only */
     bool ignore_merges;
+    bool kept;             /* the JSON files are stored ones: there are no others */
+    bool pairs;            /* merges are lists of two strings */
+    const char *templates; /* the file that the chat template is from, or NULL */
     struct hk_tok_token *token;
     uint32_t count;
 };
@@ -102,6 +105,14 @@ struct hk_tok_merges { /* in order of their halves */
 };
 /* model.merges in either serialisation; each of three pieces, none twice. */
 enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out);
+/* Bring them in the order of their halves; a pair that is there twice is an error. */
+enum hk_status hk_tok_sort_merges(const struct hk_tok *t, struct hk_tok_merges *m);
+/* All as "left right" in the order of their ranks under KEY. */
+enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
+                                 const struct hk_tok_merges *m);
+/* hf_tok_split.c: the merges that transformers makes of scores, in the order of their ranks: each
+ * way to cut a piece in two others, better scores first. */
+enum hk_status hk_tok_make_merges(const struct hk_tok *t, struct hk_tok_merges *out);
 /* NULL if the two do not merge. */
 const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint32_t left,
                                              uint32_t right);
@@ -119,5 +130,11 @@ enum hk_status hk_tok_model_scores(struct hk_tok *t, const struct hk_tok_merges 
 /* Special ids, what is put around a text, and end tokens. */
 enum hk_status hk_tok_put_ids(struct hk_tok *t);
 enum hk_status hk_tok_put_templates(struct hk_tok *t);
+
+/* ---- hf_tokenizer.c ---- */
+
+/* The keys of T's JSON files, which are there already, but for those that keep the files. */
+enum hk_status hk_tok_put_keys(struct hk_tok *t);
+void hk_tok_free(struct hk_tok *t);
 
 #endif

@@ -33,10 +33,7 @@ struct hk_bytes hk_tok_special(const struct hk_tok *t, const char *name)
 
 static bool is_unknown(const struct hk_tok *t, struct hk_bytes text)
 {
-    if (t->json == NULL)
-        return t->unk >= 0 && hk_tok_id(t, text) == t->unk;
-    struct hk_bytes unknown = named(json_object_get(t->json, "model"), "unk_token");
-    return unknown.p != NULL && unknown.n == text.n && memcmp(unknown.p, text.p, text.n) == 0;
+    return t->unk >= 0 && hk_tok_id(t, text) == t->unk;
 }
 
 /* Whether id and text of A belong together and are free or its own. */
@@ -165,7 +162,7 @@ static enum hk_status from_settings(struct hk_tok *t, json_t *decoder)
 /* Ordinary added tokens of older directories; T->extra keeps their texts. */
 static enum hk_status from_list(struct hk_tok *t)
 {
-    enum hk_status s = hk_tok_json(t, "added_tokens.json", &t->extra);
+    enum hk_status s = t->kept ? HK_OK : hk_tok_json(t, "added_tokens.json", &t->extra);
     const char *text;
     size_t n;
     json_t *id;

@@ -16,6 +16,15 @@ struct imported {
     json_t *config, *generation;
 };
 
+/* As the directory's reader keeps it. */
+static void keep(struct hk_kvlist *list, const char *key, const json_t *o)
+{
+    char *text = o != NULL ? json_dumps(o, 0) : NULL;
+    if (text != NULL)
+        hk_kvlist_json(list, key, str(text));
+    free(text);
+}
+
 static enum hk_status import(struct imported *m, const char *dir, struct hk_error *err)
 {
     char path[PATH];
@@ -27,6 +36,8 @@ static enum hk_status import(struct imported *m, const char *dir, struct hk_erro
     m->generation = json_load_file(path, 0, NULL);
     if (m->config == NULL)
         m->config = json_object();
+    keep(&m->list, "hk.hf.config", m->config);
+    keep(&m->list, "hk.hf.generation_config", m->generation);
     struct hk_hf_config c = {.json = m->config, .generation = m->generation};
     return hk_hf_read_tokenizer(dir, &c, &m->list, err);
 }
@@ -69,7 +80,7 @@ static struct hke_tokenizer *load(const char *dir)
     struct imported m;
     struct hk_error err = {.text = ""};
     struct hke_tokenizer *t = NULL;
-    if (import(&m, dir, &err) == HK_OK && m.list.count > 0)
+    if (import(&m, dir, &err) == HK_OK)
         t = tokenizer_of(&m.list);
     else
         printf("# %s: %s\n", dir, err.text);
@@ -77,13 +88,147 @@ static struct hke_tokenizer *load(const char *dir)
     return t;
 }
 
+/* ---- directories in the making ---- */
+
+static char folder[PATH]; /* of this program, for one directory after the other */
+
+static void make_folder(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/hk-tokenizer.XXXXXX", tmp != NULL ? tmp : "/tmp");
+    if (mkdtemp(folder) == NULL) {
+        puts("Bail out! no folder for temporary files");
+        exit(1);
+    }
+}
+
+static void clear_folder(void)
+{
+    static const char *const names[] = {
+        "tokenizer.json",    "tokenizer_config.json",  "special_tokens_map.json",
+        "added_tokens.json", "chat_template.jinja",    "chat_template.json",
+        "config.json",       "generation_config.json", "tokenizer.model"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[2 * PATH];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+}
+
+static void put_file(const char *name, const void *p, size_t n)
+{
+    char path[2 * PATH];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    if (f == NULL || fwrite(p, 1, n, f) != n || fclose(f) != 0) {
+        puts("Bail out! cannot write a temporary file");
+        exit(1);
+    }
+}
+
+static void put_json(const char *name, const json_t *o)
+{
+    char *text = o != NULL ? json_dumps(o, 0) : NULL;
+    if (text != NULL)
+        put_file(name, text, strlen(text));
+    free(text);
+}
+
+/* ---- the way back ---- */
+
+static void count_loss(void *arg, const char *text)
+{
+    printf("# loss: %s\n", text);
+    ++*(int *)arg;
+}
+
+/* The files that F's keys make, in the folder, with M's configs. */
+static enum hk_status export(const struct hk_file *f, const struct imported *m, int *losses,
+                             struct hk_error *err) {
+    struct hk_side_files files = {0};
+    struct hk_convert_options opt = {.loss = count_loss, .arg = losses};
+    enum hk_status s = hk_hf_put_tokenizer(f, &opt, &files, err); clear_folder();
+    for (size_t i = 0; i < files.count && s == HK_OK; i++)
+        put_file(files.files[i].name, files.files[i].bytes.p, files.files[i].bytes.n);
+    if (m != NULL){put_json("config.json", m->config);
+                   put_json("generation_config.json", m->generation);}
+hk_side_files_free(&files);
+return s;
+}
+
+static enum hk_status export_list(const struct imported *m, int *losses, struct hk_error *err)
+{
+    int fd = file_of(&m->list);
+    struct hk_file *f = NULL;
+    check(hk_open_fd(&f, fd, err), err);
+    enum hk_status s = export(f, m, losses, err);
+    hk_close(&f);
+    close(fd);
+    return s;
+}
+
+/* DIR/NAME holds the same JSON as the folder's, or neither is there. */
+static bool same_json(const char *dir, const char *name)
+{
+    char path[2 * PATH];
+    const size_t how = JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    json_t *a = json_load_file(path, how, NULL);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    json_t *b = json_load_file(path, how, NULL);
+    bool good = (a == NULL && b == NULL) || json_equal(a, b);
+    if (!good)
+        printf("# %s differs\n", name);
+    json_decref(a);
+    json_decref(b);
+    return good;
+}
+
+static bool same_keys(const struct hk_kvlist *a, const struct hk_kvlist *b)
+{
+    bool good = a->count == b->count;
+    for (size_t i = 0; i < a->count; i++) {
+        char key[256];
+        snprintf(key, sizeof key, "%.*s", HK_STR(a->kvs[i].key));
+        const struct hk_kv *kv = hk_kvlist_find(b, key);
+        bool same = kv != NULL && kv->type == a->kvs[i].type && kv->value.n == a->kvs[i].value.n &&
+                    memcmp(kv->value.p, a->kvs[i].value.p, kv->value.n) == 0;
+        if (!same)
+            printf("# %s differs\n", key);
+        good &= same;
+    }
+    return good;
+}
+
+/* DIR becomes keys, which become the files of DIR, which become the keys. */
+static void there_and_back(const char *name, const char *dir)
+{
+    struct imported m, again;
+    struct hk_error err = {.text = ""};
+    struct stat st;
+    int losses = 0;
+    if (stat(dir, &st) != 0) {
+        tap_skip(name, "SKIPPED: the directory is not there (HK_SHARED, HK_VOCABULARIES)");
+        return;
+    }
+    bool good = import(&m, dir, &err) == HK_OK && export_list(&m, &losses, &err) == HK_OK;
+    ok(good && losses == 0, "%s: written again: %s", name, err.text);
+    ok(same_json(dir, "tokenizer.json") && same_json(dir, "tokenizer_config.json") &&
+           same_json(dir, "special_tokens_map.json"),
+       "%s: the same files", name);
+    good = import(&again, folder, &err) == HK_OK;
+    ok(good && same_keys(&m.list, &again.list), "%s: the same keys: %s", name, err.text);
+    drop(&again);
+    drop(&m);
+}
+
 /* ---- stored ids ---- */
 
 static bool shared(char path[PATH], const char *name)
 {
-    const char *folder = getenv("HK_SHARED");
+    const char *where = getenv("HK_SHARED");
     struct stat st;
-    snprintf(path, PATH, "%s/fixtures/%s", folder != NULL ? folder : "../shared", name);
+    snprintf(path, PATH, "%s/fixtures/%s", where != NULL ? where : "../shared", name);
     return stat(path, &st) == 0;
 }
 
@@ -146,7 +291,7 @@ static size_t count_good(const struct hke_tokenizer *t, const json_t *texts, con
 }
 
 /* The 260 texts; DIR is under the fixtures, or (OWN) under HK_VOCABULARIES. */
-static void stored(const char *name, const char *dir)
+static void stored(const char *name, const char *dir, bool prefix)
 {
     char path[PATH];
     snprintf(path, sizeof path, "tokenizers/expected/%s.json", name);
@@ -161,27 +306,28 @@ static void stored(const char *name, const char *dir)
         size_t n = json_array_size(cases);
         ok(t != NULL && n == 260 && count_good(t, texts, cases) == n, "%s: all %zu texts", name, n);
         const json_t *before = json_object_get(want, "prefix_ids");
-        ok(t != NULL && encodes_to(t, (struct hk_bytes){0}, HKE_ADD_SPECIAL, before),
-           "%s: ids before a text", name);
+        if (prefix)
+            ok(t != NULL && encodes_to(t, (struct hk_bytes){0}, HKE_ADD_SPECIAL, before),
+               "%s: ids before a text", name);
         hke_tokenizer_free(&t);
     }
     json_decref(texts);
     json_decref(want);
 }
 
-static void stored_shared(const char *name, const char *folder)
+static void stored_shared(const char *name, const char *path)
 {
     char dir[PATH];
-    (void)shared(dir, folder);
-    stored(name, dir);
+    (void)shared(dir, path);
+    stored(name, dir, true);
 }
 
 static void stored_package(const char *name, const char *package)
 {
     char dir[PATH];
-    const char *folder = getenv("HK_VOCABULARIES");
-    snprintf(dir, sizeof dir, "%s/%s", folder != NULL ? folder : "no-folder", package);
-    stored(name, dir);
+    const char *packages = getenv("HK_VOCABULARIES");
+    snprintf(dir, sizeof dir, "%s/%s", packages != NULL ? packages : "no-folder", package);
+    stored(name, dir, true);
 }
 
 /* The cases that a trained model's directory brings along. */
@@ -211,8 +357,43 @@ static void trained(const char *name)
     json_decref(cases);
 }
 
+static void back_shared(const char *name, const char *path)
+{
+    char dir[PATH];
+    (void)shared(dir, path);
+    there_and_back(name, dir);
+}
+
+static void back_package(const char *name)
+{
+    char dir[PATH];
+    const char *packages = getenv("HK_VOCABULARIES");
+    snprintf(dir, sizeof dir, "%s/%s", packages != NULL ? packages : "no-folder", name);
+    there_and_back(name, dir);
+}
+
+/* A GGUF's vocabulary as a directory gives the same ids. */
+static void from_gguf(const char *name, const char *file, bool prefix)
+{
+    char path[PATH];
+    struct hk_file *f = NULL;
+    struct hk_error err = {.text = ""};
+    int losses = 0;
+    if (!shared(path, file)) {
+        tap_skip(name, "SKIPPED: the vocabulary is not there (HK_SHARED)");
+        return;
+    }
+    check(hk_open(&f, path, &err), &err);
+    bool good = export(f, NULL, &losses, &err) == HK_OK;
+    ok(good, "%s: a GGUF's vocabulary as a directory: %s", name, err.text);
+    hk_close(&f);
+    if (good)
+        stored(name, folder, prefix);
+}
+
 int main(void)
 {
+    make_folder();
     trained("tiny-llama");
     trained("tiny-qwen3");
     stored_shared("stories260K", "models/stories260K-hf");
@@ -223,5 +404,20 @@ int main(void)
     stored_package("gpt4o", "gpt4o");
     stored_package("gemma3", "gemma3");
     stored_package("mistral_v1", "llama2");
+    back_shared("tiny-llama", "trained/tiny-llama");
+    back_shared("tiny-qwen3", "trained/tiny-qwen3");
+    back_shared("stories260K", "models/stories260K-hf");
+    back_shared("gpt2", "tokenizers/gpt2");
+    back_package("llama3_1");
+    back_package("qwen3");
+    back_package("gpt4o");
+    back_package("gemma3");
+    back_package("llama2");
+    from_gguf("gpt2", "tokenizers/gpt2/gpt2-vocab.gguf", true);
+    from_gguf("stories260K", "models/stories260K-vocab.gguf", true);
+    from_gguf("mistral_v1", "tokenizers/mistral_v1/mistral_v1-vocab.gguf",
+              false); /* its add_bos_token is */
+    clear_folder();
+    rmdir(folder);
     return tap_done();
 }
