@@ -411,3 +411,47 @@ PY
         at_least "$(cosine got.f32 "$FIX/models/stories260K.logits.f32")" 0.9999
     done
 }
+
+@test "a GGUF has yarn's betas too, though llama.cpp does not read them, and that is said" {
+    make_dir --change '{"config":{"rope_scaling":{"type":"yarn","factor":4,"beta_fast":8}}}' m
+    t hk-convert m m.gguf
+    assert_status 0
+    assert_err_has "key 'llama.rope.scaling.yarn_beta_fast' is 8, but llama.cpp takes 32 for this architecture"
+    logits_of m a.f32
+    logits_of m.gguf b.f32
+    at_least "$(cosine a.f32 b.f32)" 0.9999999
+}
+
+@test "a directory that becomes a GGUF has the same logits in the peer, whatever its rope" {
+    need_shared
+    [[ -n ${PEER_LIB:-} ]] || skip 'SKIPPED: PEER_LIB does not say where llama.cpp is'
+    local dir=$SHARED/fixtures/trained/tiny-llama name
+    head -c 1600 "$dir/val.tokens.u32" >some
+    local original='"original_max_position_embeddings":128' rope
+    for rope in plain '"type":"linear","factor":4.0' \
+        "\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,$original" \
+        "\"rope_type\":\"yarn\",\"factor\":4,$original" \
+        "\"rope_type\":\"yarn\",\"factor\":4,$original,\"attention_factor\":1.3" \
+        '"rope_type":"dynamic","factor":4'; do
+        rm -rf m
+        cp -r "$dir" m
+        chmod -R u+w m
+        "$PYTHON" - "$rope" <<'PY'
+import json, sys
+config = json.load(open("m/config.json"))
+config["rope_scaling"] = None if sys.argv[1] == "plain" else json.loads("{%s}" % sys.argv[1])
+json.dump(config, open("m/config.json", "w"))
+PY
+        hk-convert -f m m.hk
+        hk-convert -f m.hk m.gguf 2>/dev/null
+        hk-perplexity --ids --ctx 400 -f --activations f32 --logits ours.f32 m.hk <some >/dev/null 2>&1
+        hk-perplexity --ids --ctx 400 -f --activations f32 --logits again.f32 m.gguf <some >/dev/null 2>&1
+        "$PYTHON" "$SHARED/peer/peer.py" logits m.gguf --tokens some --out peer.f32 --no-repack --kv f32 --threads 2
+        name=$(cosine ours.f32 peer.f32)
+        at_least "$name" 0.9999 || fail "$rope: cosine $name to the peer"
+        at_least "$(cosine ours.f32 again.f32)" 0.9999999 || fail "$rope: another as a GGUF"
+        [[ $rope != plain ]] || cp ours.f32 plain.f32
+        [[ $rope == plain || $rope == *dynamic* ]] || ! at_least "$(cosine ours.f32 plain.f32)" 0.9999 ||
+            fail "$rope: as without it"
+    done
+}
