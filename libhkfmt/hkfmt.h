@@ -530,6 +530,44 @@ HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t ou
 HK_API HK_MUST enum hk_status hk_record_write(const struct hk_file *f, size_t i, struct hk_out *out,
                                               struct hk_error *err);
 
+/* ---- low-rank adapters ---- */
+
+/* A record of type lora_adapter whose payload is a safetensors file: tensors under PEFT's names,
+ * and under "adapter_config" in its metadata the text of adapter_config.json. */
+struct hk_adapter;
+
+struct hk_low_rank { /* W becomes W + scale * B A, and with a magnitude its rows are scaled to that
+                      */
+    const struct hk_tensor *base; /* W in the file, [out][in] */
+    uint32_t rank;
+    double scale;           /* alpha / rank, or alpha / sqrt(rank) where the adapter says rsLoRA */
+    const float *a;         /* A, [rank][in] */
+    const float *b;         /* B, [out][rank]; its rows are in the order of W's */
+    const float *magnitude; /* [out], of DoRA; NULL without */
+};
+
+struct hk_replacement { /* a tensor that was trained whole (modules_to_save) */
+    const struct hk_tensor *base;
+    const float *values; /* as many as BASE has elements, in their order */
+};
+
+/* Read record RECORD of F and find the tensors that it changes. HK_E_UNSUPPORTED names a tensor or
+ * a setting that cannot be applied: nothing is left out silently. HK_E_FORMAT: shapes or ranks do
+ * not fit. The adapter holds all of its values as f32; F must outlive it. */
+HK_API HK_MUST enum hk_status hk_adapter_open(struct hk_adapter **out, const struct hk_file *f,
+                                              size_t record, struct hk_error *err);
+HK_API void hk_adapter_free(struct hk_adapter **a); /* NULL is allowed */
+/* Write the adapter at PATH, for the model BASE, to OUT as such a payload: a PEFT directory, the
+ * adapter_model.safetensors in one, a safetensors file that is such a payload already, or a GGUF
+ * adapter. *KNOWN is false, and nothing is written, where PATH is none of these. */
+HK_API HK_MUST enum hk_status hk_adapter_payload(const char *path, const struct hk_file *base,
+                                                 struct hk_out *out, bool *known,
+                                                 struct hk_error *err);
+HK_API size_t hk_adapter_count(const struct hk_adapter *a);
+HK_API const struct hk_low_rank *hk_adapter_at(const struct hk_adapter *a, size_t i);
+HK_API size_t hk_adapter_replacements(const struct hk_adapter *a);
+HK_API const struct hk_replacement *hk_adapter_replacement(const struct hk_adapter *a, size_t i);
+
 /* ---- verification ---- */
 
 enum hk_severity { HK_WARNING, HK_ERROR };

@@ -100,6 +100,8 @@ static enum hk_status find_place(struct place *p, const char *path, bool replace
     p->there = stat(p->path, &st) == 0;
     if (!p->there && errno != ENOENT)
         return hk_fail_sys(err, errno, "cannot create");
+    if (!p->there && lstat(p->path, &st) == 0)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is a link to nothing");
     if (p->there && !S_ISDIR(st.st_mode))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is there and no directory");
     p->mode = p->there ? st.st_mode & 07777 : 0;

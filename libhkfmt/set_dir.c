@@ -106,7 +106,7 @@ static enum hk_status refuse(const struct hk_names *models, struct hk_error *err
 {
     char list[240] = "";
     if (models->count == 0)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+        return hk_fail(err, HK_E_IO, HK_NO_OFFSET,
                        "is a directory without a model (config.json, .hk, .gguf or .safetensors)");
     for (size_t i = 0; i < models->count; i++) {
         size_t used = strlen(list);

@@ -65,7 +65,7 @@ static int write_through(const struct convert_job *j, struct hk_file *f)
 /* ---- to files ---- */
 
 /* What stands in the directory that is converted is part of the input, also what is no file of
- * tensors. */
+ * tensors; and further tensors would make it another model. */
 static bool is_in_input(const struct convert_job *j)
 {
     struct stat in, out, parent;
@@ -75,11 +75,12 @@ static bool is_in_input(const struct convert_job *j)
     char *slash = strrchr(copy, '/');
     if (slash != NULL)
         slash[slash == copy] = '\0';
-    bool inside = stat(j->in, &in) == 0 && S_ISDIR(in.st_mode) && stat(j->out, &out) == 0 &&
-                  !S_ISDIR(out.st_mode) && stat(slash != NULL ? copy : ".", &parent) == 0 &&
-                  parent.st_dev == in.st_dev && parent.st_ino == in.st_ino;
+    bool inside = stat(j->in, &in) == 0 && S_ISDIR(in.st_mode) &&
+                  stat(slash != NULL ? copy : ".", &parent) == 0 && parent.st_dev == in.st_dev &&
+                  parent.st_ino == in.st_ino;
     free(copy);
-    return inside;
+    return inside &&
+           (j->to == HK_FORMAT_SAFETENSORS || (stat(j->out, &out) == 0 && !S_ISDIR(out.st_mode)));
 }
 
 static int save(const struct convert_job *j, struct hk_file *f)
@@ -88,9 +89,10 @@ static int save(const struct convert_job *j, struct hk_file *f)
     struct hk_error err;
     options.replace = j->force;
     options.stop = tool_catch_stop();
-    enum hk_status status =
-        is_in_input(j) ? hk_fail(&err, HK_E_USE, HK_NO_OFFSET, "the output is a file of the input")
-                       : hk_save(f, j->out, j->to, &options, &err);
+    enum hk_status status = is_in_input(j)
+                                ? hk_fail(&err, HK_E_USE, HK_NO_OFFSET,
+                                          "the output is the input: a file of its directory")
+                                : hk_save(f, j->out, j->to, &options, &err);
     tool_die_if_stopped();
     return status == HK_OK ? TOOL_OK : failed(j, &err);
 }

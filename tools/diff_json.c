@@ -181,7 +181,7 @@ static json_t *tensor_json(const struct diff *d, size_t i, int *kind)
 
 /* ---- appendix ---- */
 
-static json_t *change_json(const struct diff *d, size_t i, int *kind)
+static json_t *changed_record(const struct diff *d, size_t i, int *kind)
 {
     const struct diff_record *r = &d->records[i];
     if (kind_of(r->a != NULL, r->b != NULL) != *kind)
@@ -220,7 +220,7 @@ void diff_print_json(const struct diff *d)
     }
     if (d->options->parts & DIFF_APPENDIX) {
         tool_json_enter(&o, "appendix", '{');
-        put_lists(d, d->record_count, change_json, &o);
+        put_lists(d, d->record_count, changed_record, &o);
         tool_json_leave(&o, '}');
     }
     tool_json_end(&o);

@@ -231,27 +231,14 @@ static void combine(struct diff_sums *s, const struct diff_sums *part)
     s->unlike += part->unlike;
 }
 
-/* Newton's method from a power of two: programs without the engine link no libm. */
-static double root(double v)
-{
-    int exponent;
-    if (!(v > 0) || !isfinite(v))
-        return v;
-    (void)frexp(v, &exponent);
-    double x = ldexp(1, exponent / 2 + 1); /* above the root: from there it only falls */
-    for (double next = x; (next = (x + v / x) / 2) < x;)
-        x = next;
-    return x;
-}
-
 double diff_rmse(const struct diff_sums *s)
 {
-    return s->finite > 0 ? root(s->error2 / (double)s->finite) : 0;
+    return s->finite > 0 ? sqrt(s->error2 / (double)s->finite) : 0;
 }
 
 double diff_relative(const struct diff_sums *s)
 {
-    return s->error2 == 0 ? 0 : s->a2 > 0 ? root(s->error2 / s->a2) : (double)NAN;
+    return s->error2 == 0 ? 0 : s->a2 > 0 ? sqrt(s->error2 / s->a2) : (double)NAN;
 }
 
 /* Rounding must not make it more than one. */
@@ -259,7 +246,7 @@ double diff_cosine(const struct diff_sums *s)
 {
     if (!(s->a2 > 0) || !(s->b2 > 0))
         return (double)NAN;
-    double cosine = s->error2 == 0 ? 1 : s->ab / (root(s->a2) * root(s->b2));
+    double cosine = s->error2 == 0 ? 1 : s->ab / (sqrt(s->a2) * sqrt(s->b2));
     return cosine > 1 ? 1 : cosine;
 }
 

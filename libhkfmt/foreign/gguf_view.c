@@ -5,35 +5,9 @@
 #include <string.h>
 
 #include "libhkfmt/foreign/gguf_view.h"
+#include "libhkfmt/foreign/hf.h"
 
 /* ---- order of rows ---- */
-
-/* Which rows llama.cpp pairs in models of this architecture. */
-static bool pairs_halves(const char *architecture)
-{
-    return strcmp(architecture, "qwen2") == 0 || strcmp(architecture, "qwen3") == 0;
-}
-
-static bool knows_order(const char *architecture)
-{
-    return pairs_halves(architecture) || strcmp(architecture, "llama") == 0;
-}
-
-/* Whether NAME is blk.N.attn_q or attn_k, weight or bias. */
-static bool rotates(struct hk_bytes name, bool *key)
-{
-    char text[HK_MAX_NAME + 1];
-    unsigned layer;
-    int end = 0;
-    if (name.n > HK_MAX_NAME || memchr(name.p, '\0', name.n) != NULL)
-        return false;
-    snprintf(text, sizeof text, "%.*s", (int)name.n, (const char *)name.p);
-    if (sscanf(text, "blk.%u.attn_%n", &layer, &end) != 1 || end == 0)
-        return false;
-    *key = text[end] == 'k';
-    return (text[end] == 'q' || text[end] == 'k') &&
-           (strcmp(text + end + 1, ".weight") == 0 || strcmp(text + end + 1, ".bias") == 0);
-}
 
 static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, struct hk_error *err)
 {
@@ -51,7 +25,7 @@ static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, st
                     m->architecture);
     for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++) {
         bool key;
-        if (rotates(m->v->file->tensors[i].name, &key))
+        if (hk_hf_rotates(m->v->file->tensors[i].name, &key))
             status = hk_view_reorder(m->v, i, order, key ? kv_heads : heads, err);
     }
     return status;
@@ -66,14 +40,16 @@ static enum hk_status settle_order(struct gguf_making *m, struct hk_error *err)
     enum hk_status status = hk_kv_string(kv, &style, err);
     if (status != HK_OK)
         return status;
+    const struct hk_hf_family *family = hk_hf_family_of_architecture(
+        (struct hk_bytes){(const uint8_t *)m->architecture, strlen(m->architecture)});
     const bool halves = hk_bytes_are(style, "neox");
-    if ((!halves && !hk_bytes_are(style, "norm")) || !knows_order(m->architecture))
+    if ((!halves && !hk_bytes_are(style, "norm")) || family == NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
                        "key 'hk.rope_style': rows of style '%.*s' are not known to GGUF for "
                        "architecture '%s'",
                        HK_STR(style), m->architecture);
     hk_kvlist_remove(&m->v->kvs, "hk.rope_style");
-    if (halves == pairs_halves(m->architecture))
+    if (halves != family->pairs_in_gguf)
         return HK_OK;
     return reorder(m, halves ? HK_ROWS_TO_PAIRS : HK_ROWS_TO_HALVES, err);
 }

@@ -84,10 +84,17 @@ round_trip() {
     assert_same a.hk d.gguf
     assert_same model.gguf b.gguf
     assert_same model.gguf e.hk
-    t hk-convert model.gguf f.safetensors
-    assert_fails 2 'safetensors is not written'
-    hk-convert --to hk model.gguf f.safetensors
-    assert_same a.hk f.safetensors
+    hk-convert model.gguf f.safetensors
+    hk-convert --to safetensors a.hk g
+    t hk-inspect f.safetensors g
+    assert_status 0
+    hk-convert --to hk model.gguf h.safetensors
+    assert_same a.hk h.safetensors
+    hk-convert model.gguf i/
+    hk-convert --to hf model.gguf j
+    diff -r i j >&2
+    hk-convert -f a.hk j
+    [[ -e j/config.json && ! -e j/j ]]
 }
 
 @test "standard input and output" {
@@ -141,13 +148,20 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
 
 @test "options are checked before any file is looked at" {
     local arguments
-    for arguments in '--align 3' '--align 0' '--align 131072' '--align x' '--align 4k' '--to exe' '--to' '--what' \
+    for arguments in '--split-size 0' '--split-size x' '--split-size 1T' '--type q4_0 --to hf' '--type f16' \
+        '--type bf16 --to gguf' '--align 64 --to hf' '--align 64 --to safetensors' '--align 3' '--align 0' '--align 131072' '--align x' '--align 4k' '--to exe' '--to' '--what' \
         '-x' 'more'; do
         # shellcheck disable=SC2086
         t hk-convert missing out.hk $arguments
         assert_status 2
         assert_out ''
         refute_err_has missing:
+    done
+    for arguments in '--to hf' '--split-size 1G'; do
+        # shellcheck disable=SC2086
+        t hk-convert missing - $arguments
+        assert_status 2
+        assert_err_has 'standard output is one file'
     done
     t hk-convert missing
     assert_status 2
@@ -266,7 +280,7 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
     t_sh ': | hk-convert - x.hk'
     assert_fails 1 'hk-convert: standard input: '
     t_sh 'echo Going on | hk-convert - x.hk'
-    assert_fails 1 'hk-convert: standard input: not a GGUF file'
+    assert_fails 1 'hk-convert: standard input: not a .hk, GGUF'
     make_unreadable secret
     t_unprivileged hk-convert secret x.hk
     assert_fails 2 'secret: '
@@ -278,8 +292,14 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
     ln -s nowhere dangling
     local name
     for name in dir no/such/x.hk dangling; do
-        t hk-convert -f model.gguf $name
+        t hk-convert --to hk -f model.gguf $name
         assert_fails 2 "hk-convert: $name: "
+    done
+    for name in model.gguf no/such/place dangling; do
+        t hk-convert --to hf -f model.gguf $name
+        assert_fails 2 "hk-convert: $name: "
+        t hk-convert --split-size 100k -f model.gguf no/$name
+        assert_fails 2 "hk-convert: no/$name: "
     done
     t hk-convert model.gguf ''
     assert_fails 2 'hk-convert: : cannot create: No such file or directory'
@@ -352,4 +372,131 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
     t script -qec '(head -c 200000 model.gguf; sleep 0.3; tail -c +200001 model.gguf) | hk-convert -f - x.hk' log.txt
     assert_status 0
     assert_out_like 'converting \[.*\] +[0-9]+%'
+}
+
+@test "GGUF to .hk to safetensors to .hk to GGUF: nothing is lost" {
+    local file count=0 places=("$FIX/models")
+    [[ -z $SHARED ]] || places+=("$SHARED"/fixtures/{models,trained,tokenizers})
+    while IFS= read -r file; do
+        hk-convert -f "$file" one.hk
+        t hk-convert -f --type f32 one.hk rt.safetensors
+        assert_status 0
+        hk-convert -f rt.safetensors two.hk
+        hk-convert -f two.hk rt.gguf
+        dump "$file" >before.txt
+        dump --strict rt.gguf >after.txt
+        if [[ -z $stderr ]]; then
+            assert_same one.hk two.hk
+            assert_same before.txt after.txt
+            count=$((count + 1))
+        else
+            assert_err_like 'hk-convert: rt.safetensors: lost: [0-9]+ tensors? of type '
+            diff <(grep ^key before.txt) <(grep ^key after.txt) >&2
+        fi
+    done < <(find "${places[@]}" -name '*.gguf')
+    [[ $count -ge 1 && ( -z $SHARED || $count -ge 3 ) ]] || fail "only $count models came back whole"
+}
+
+@test "--type, and that the loss is told" {
+    mkhk q.hk '{"metadata":[["k","string","v"]],"tensors":[{"name":"t","type":"q4_0","shape":[2,64],"data":{"zero":72}}]}'
+    local type
+    for type in f16 bf16 f32; do
+        t hk-convert --type $type q.hk $type.safetensors
+        assert_status 0
+        [[ $(wc -l <<<"$stderr") -eq 1 ]] || fail 'one line for one loss'
+        assert_err_has "hk-convert: $type.safetensors: lost: 1 tensor of type q4_0"
+        t hk-inspect --tensors $type.safetensors
+        assert_json 'v["tensors"][0]["type"]' $type
+    done
+    hk-convert q.hk default.safetensors 2>/dev/null
+    assert_same default.safetensors f16.safetensors
+    t_sh 'hk-convert --to safetensors q.hk - | cmp - f16.safetensors'
+    assert_status 0
+    assert_err 'hk-convert: standard output: lost: 1 tensor of type q4_0: decoded and rounded to f16'
+}
+
+@test "safetensors from and to a pipe" {
+    hk-convert model.gguf x.safetensors
+    hk-convert x.safetensors x.hk
+    t_sh 'cat x.safetensors | hk-convert - a.hk && hk-convert --to safetensors model.gguf - | cat >b.safetensors &&
+        cat model.gguf | hk-convert --to safetensors - - | cmp - x.safetensors && hk-convert - c.hk <x.safetensors'
+    assert_status 0
+    assert_err ''
+    assert_same a.hk x.hk
+    assert_same b.safetensors x.safetensors
+    assert_same c.hk x.hk
+}
+
+# ---- model directories ----
+
+@test "a model directory is replaced only with -f, as a whole, and only if it is one" {
+    hk-convert model.gguf hf/
+    chmod 750 hf
+    ln -s hf link
+    t hk-convert model.gguf hf
+    assert_fails 2 'exists already'
+    hk-convert -f --split-size 100k model.gguf link
+    [[ -L link && $(stat -c %a hf) == 750 ]]
+    [[ $(find hf -name '*.safetensors' | wc -l) -eq 6 && -e hf/model.safetensors.index.json ]] || fail "$(ls hf)"
+    cp -r hf before
+    local foreign
+    for foreign in README.md .git tokenizer.model model-1.safetensors; do
+        echo mine >hf/$foreign
+        t hk-convert -f model.gguf hf
+        assert_fails 2 "holds '$foreign', which was not written here"
+        rm hf/$foreign
+    done
+    mkdir hf/model.safetensors
+    t hk-convert -f model.gguf hf
+    assert_fails 2 "holds 'model.safetensors'"
+    rmdir hf/model.safetensors
+    diff -r hf before >&2
+    mkdir empty other
+    hk-convert -f model.gguf empty
+    echo mine >other/tokenizer.json
+    t hk-convert -f model.gguf other
+    assert_fails 2 'no config.json'
+    assert_files model.gguf hf link before empty other
+}
+
+@test "the input directory survives" {
+    hk-convert model.gguf hf/
+    cp -r hf before
+    local out
+    for out in hf hf/ hf/config.json hf/model.safetensors; do
+        t hk-convert -f hf $out
+        assert_fails 2 'the output is the input'
+    done
+    t hk-convert -f hf/model.safetensors hf
+    assert_status 2
+    assert_err_has 'the output is the input'
+    t hk-convert hf hf/new.safetensors
+    assert_fails 2 'the output is the input'
+    diff -r hf before >&2
+    hk-convert hf hf/new.gguf
+    assert_files model.gguf hf before
+}
+
+@test "tensors beside a config.json are converted, and the directory named" {
+    hk-convert model.gguf hf/
+    t hk-convert hf/model.safetensors x.hk
+    assert_status 0
+    assert_err 'hk-convert: hf/model.safetensors: only its tensors are converted; with the config.json beside it, the directory is a model'
+    (cd hf && hk-convert model.safetensors ../y.hk 2>../err.txt)
+    [[ $(<err.txt) == *'the directory is a model' ]]
+    assert_same x.hk y.hk
+    rm hf/config.json
+    t hk-convert hf/model.safetensors z.hk
+    assert_err ''
+}
+
+@test "a model directory: a failure or a signal leaves nothing, or what was there" {
+    hk-convert model.gguf hf/
+    cp -r hf before
+    t_sh 'ulimit -f 100; exec hk-convert --to hf model.gguf new'
+    assert_fails 2 'File too large'
+    t_sh 'ulimit -f 100; exec hk-convert -f --to hf model.gguf hf'
+    assert_fails 2 'File too large'
+    diff -r hf before >&2
+    assert_files model.gguf hf before
 }

@@ -14,8 +14,10 @@
 
 enum how { CALM, BEFORE, HALF, AFTER, FAIL };
 
+enum kind { WRITE, CUT, SYNC };
+
 struct op { /* what a call did */
-    enum { WRITE, CUT, SYNC } kind;
+    enum kind kind;
     uint64_t at;
     uint8_t *p;
     size_t n;
@@ -38,7 +40,7 @@ int __wrap_fdatasync(int fd);
 int __wrap_fsync(int fd);
 
 /* Note a call; whether it is the one to go wrong. */
-static bool arrives(int kind, uint64_t at, const void *p, size_t n)
+static bool arrives(enum kind kind, uint64_t at, const void *p, size_t n)
 {
     size_t i = fake.calls++;
     if (fake.how == CALM && i < MOST_OPS) {

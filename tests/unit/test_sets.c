@@ -250,9 +250,9 @@ static void test_missing(void)
 
 static void test_directories(void)
 {
-    expect_refusal(".", HK_E_MISSING, "a directory without a model", "an empty directory");
+    expect_refusal(".", HK_E_IO, "a directory without a model", "an empty directory");
     write_shard(&(struct shard){".hidden.hk", 0, 1, "a", 0, 0, 0});
-    expect_refusal(".", HK_E_MISSING, "a directory without a model", "only a hidden file");
+    expect_refusal(".", HK_E_IO, "a directory without a model", "only a hidden file");
     write_set();
     write_shard(&(struct shard){"x.hk", 0, 1, "x", 0, 0, 0});
     expect_refusal(".", HK_E_FORMAT, "2 models: " A ", x.hk", "a set and a file");
