@@ -811,6 +811,22 @@ HK_API HK_MUST enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
 HK_API HK_MUST enum hk_status hk_save(struct hk_file *f, const char *path, enum hk_format to,
                                       const struct hk_convert_options *opt, struct hk_error *err);
 
+/* ---- merging ---- */
+
+struct hk_merge_item {
+    size_t record; /* of the appendix: lora_adapter or delta_patch */
+    double scale;  /* times the adapter's own */
+};
+
+/* Write F, a .hk, to OUT with the COUNT records of ITEMS folded into the tensors that they change,
+ * in order; those become TYPE (f32, f16, bf16), all others stay as they are. The new file has no
+ * appendix; its metadata say under hk.merged (json) what was folded in. HK_E_UNSUPPORTED: a record,
+ * or something in it, cannot be applied. A delta's tensors have the names of the base's. */
+HK_API HK_MUST enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items,
+                                       size_t count, enum hk_type type,
+                                       const struct hk_convert_options *opt, struct hk_out *out,
+                                       struct hk_error *err);
+
 #ifdef __cplusplus
 }
 #endif
