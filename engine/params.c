@@ -114,11 +114,8 @@ static enum hk_status scaling_kind(struct source *s, enum hke_rope_scaling *out)
         const char *name;
         enum hke_rope_scaling scaling;
     } known[] = {
-        {"none", HKE_ROPE_PLAIN},
-        {"linear", HKE_ROPE_LINEAR},
-        {"dynamic", HKE_ROPE_DYNAMIC},
-        {"llama3", HKE_ROPE_LLAMA3},
-        {"yarn", HKE_ROPE_YARN},
+        {"none", HKE_ROPE_PLAIN},    {"linear", HKE_ROPE_LINEAR}, {"dynamic", HKE_ROPE_DYNAMIC},
+        {"llama3", HKE_ROPE_LLAMA3}, {"yarn", HKE_ROPE_YARN},
     };
     const struct hk_kv *kv = find(s, "rope.scaling.type");
     bool factor = find(s, "rope.scaling.factor") != NULL || find(s, "rope.scale_linear") != NULL;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/cursor.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/edit.h"
 #include "libhkfmt/wire.h"
 
 static void decode(const uint8_t *p, struct hk_record *r)
@@ -91,7 +91,11 @@ static void report_torn(const struct hk_scan *s, const struct cursor *c, size_t 
     uint64_t left = cursor_left(c);
     bool zeros = blank(s->map + c->at, left < HK_RECORD_FIRST ? left : HK_RECORD_FIRST);
     struct hk_where w = {.offset = c->at, .subject = HK_SUBJECT_RECORD, .index = i};
-    if (left < HK_RECORD_HEADER_SIZE)
+    if (left >= HK_STAGING_SIZE && hk_is_staging(s->map + c->at, left))
+        hk_report(s->r, HK_FAULT_RECORD_TORN, &w,
+                  "%llu bytes of an interrupted metadata edit, which the next one removes",
+                  (unsigned long long)left);
+    else if (left < HK_RECORD_HEADER_SIZE)
         hk_report(s->r, HK_FAULT_TRAILING, &w, "%llu bytes after the last record are no record",
                   (unsigned long long)left);
     else if (zeros)

@@ -1,6 +1,7 @@
 /* hk_convert(): everything of a file into a new one of the same or another format. This file makes
  * .hk; foreign/gguf_write.c and foreign/st_write.c make the others. */
 #include "libhkfmt/convert.h"
+#include "libhkfmt/edit.h"
 #include "libhkfmt/foreign/st.h"
 #include "libhkfmt/le.h"
 #include "libhkfmt/view.h"
@@ -11,6 +12,24 @@ static void end_before(uint64_t start, uint64_t *end, uint64_t offset, uint64_t 
 {
     if (size > 0 && offset >= start && offset < *end)
         *end = offset;
+}
+
+/* What an interrupted metadata edit left behind the records is none of them, nor is what lies
+ * behind that. */
+static void end_before_staging(const struct hk_file *f, const uint8_t *map, uint64_t start,
+                               uint64_t *end)
+{
+    uint64_t at = start;
+    if (f->record_count > 0) {
+        const struct hk_record *last = &f->records[f->record_count - 1];
+        at = last->data_offset + last->data_size;
+        at += (8 - at % 8) % 8;
+    }
+    uint64_t first = hk_staging_start(map, *end);
+    if (first >= start)
+        *end = first;
+    if (at < *end && *end - at >= HK_STAGING_SIZE && hk_is_staging(map + at, *end - at))
+        *end = at;
 }
 
 /* Sections may be anywhere: an old metadata edit of the reference put metadata behind the
@@ -32,6 +51,8 @@ struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
         end_before(start, &end, t->scale_offset, t->scale_size);
         end_before(start, &end, t->residual_offset, t->residual_size);
     }
+    if (f->part_count == 1)
+        end_before_staging(f, p->map, start, &end);
     if (start == 0 || start >= end)
         return (struct hk_bytes){0};
     return (struct hk_bytes){h + start, (size_t)(end - start)};

@@ -2,23 +2,30 @@
  * order. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "libhkfmt/history.h"
 #include "libhkfmt/le.h"
+#include "libhkfmt/lock.h"
 #include "libhkfmt/wire.h"
 
-static enum hk_status open_locked(struct hk_history *h, const char *path, bool write,
-                                  struct hk_error *err)
+static enum hk_status open_locked(struct hk_history *h, const char *path, struct hk_error *err)
 {
-    h->fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (h->fd < 0)
-        return hk_fail_sys(err, errno, "cannot open%s", write ? " for writing" : "");
-    while (flock(h->fd, write ? LOCK_EX : LOCK_SH) != 0)
-        if (errno != EINTR)
-            return hk_fail_sys(err, errno, "cannot lock");
-    return HK_OK;
+    bool journal;
+    enum hk_status status = hk_lock_open(&h->fd, path, err);
+    if (status == HK_OK)
+        status = hk_has_journal(path, &journal, err);
+    if (status == HK_OK && journal)
+        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                         "a journal lies beside it (.hkmeta-journal): an edit of its metadata was "
+                         "broken off, which only the program that began it can end");
+    return status;
+}
+
+static enum hk_status open_to_look(struct hk_history *h, const char *path, struct hk_error *err)
+{
+    h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return h->fd >= 0 ? HK_OK : hk_fail_sys(err, errno, "cannot open");
 }
 
 static enum hk_status check_kind(const struct hk_file *f, struct hk_error *err)
@@ -103,7 +110,7 @@ enum hk_status hk_history_open(struct hk_history *h, const char *path, bool writ
                                struct hk_error *err)
 {
     *h = (struct hk_history){.fd = -1};
-    enum hk_status status = open_locked(h, path, write, err);
+    enum hk_status status = write ? open_locked(h, path, err) : open_to_look(h, path, err);
     if (status == HK_OK)
         status = hk_open_fd(&h->f, h->fd, err);
     if (status == HK_OK)

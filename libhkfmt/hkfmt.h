@@ -530,6 +530,44 @@ HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t ou
 HK_API HK_MUST enum hk_status hk_record_write(const struct hk_file *f, size_t i, struct hk_out *out,
                                               struct hk_error *err);
 
+/* ---- low-rank adapters ---- */
+
+/* A record of type lora_adapter whose payload is a safetensors file: tensors under PEFT's names,
+ * and under "adapter_config" in its metadata the text of adapter_config.json. */
+struct hk_adapter;
+
+struct hk_low_rank { /* W becomes W + scale * B A, and with a magnitude its rows are scaled to that
+                      */
+    const struct hk_tensor *base; /* W in the file, [out][in] */
+    uint32_t rank;
+    double scale;           /* alpha / rank, or alpha / sqrt(rank) where the adapter says rsLoRA */
+    const float *a;         /* A, [rank][in] */
+    const float *b;         /* B, [out][rank]; its rows are in the order of W's */
+    const float *magnitude; /* [out], of DoRA; NULL without */
+};
+
+struct hk_replacement { /* a tensor that was trained whole (modules_to_save) */
+    const struct hk_tensor *base;
+    const float *values; /* as many as BASE has elements, in their order */
+};
+
+/* Read record RECORD of F and find the tensors that it changes. HK_E_UNSUPPORTED names a tensor or
+ * a setting that cannot be applied: nothing is left out silently. HK_E_FORMAT: shapes or ranks do
+ * not fit. The adapter holds all of its values as f32; F must outlive it. */
+HK_API HK_MUST enum hk_status hk_adapter_open(struct hk_adapter **out, const struct hk_file *f,
+                                              size_t record, struct hk_error *err);
+HK_API void hk_adapter_free(struct hk_adapter **a); /* NULL is allowed */
+/* Write the adapter at PATH, for the model BASE, to OUT as such a payload: a PEFT directory, the
+ * adapter_model.safetensors in one, a safetensors file that is such a payload already, or a GGUF
+ * adapter. *KNOWN is false, and nothing is written, where PATH is none of these. */
+HK_API HK_MUST enum hk_status hk_adapter_payload(const char *path, const struct hk_file *base,
+                                                 struct hk_out *out, bool *known,
+                                                 struct hk_error *err);
+HK_API size_t hk_adapter_count(const struct hk_adapter *a);
+HK_API const struct hk_low_rank *hk_adapter_at(const struct hk_adapter *a, size_t i);
+HK_API size_t hk_adapter_replacements(const struct hk_adapter *a);
+HK_API const struct hk_replacement *hk_adapter_replacement(const struct hk_adapter *a, size_t i);
+
 /* ---- verification ---- */
 
 enum hk_severity { HK_WARNING, HK_ERROR };
@@ -703,6 +741,42 @@ struct hk_rollback_report {
  * HK_E_FORMAT: the tail is torn (without REPAIR), or there is something behind the records. */
 HK_API HK_MUST enum hk_status hk_rollback(const char *path, uint32_t generation, unsigned options,
                                           struct hk_rollback_report *report, struct hk_error *err);
+
+/* ---- editing in place ---- */
+
+/* Changes of a .hk file's metadata, made together. Weights do not move and no byte of a tensor or a
+ * record changes; the cost does not depend on them. At every instant, that of a kill or of a power
+ * failure too, the file has its old metadata or all of the new ones: they are written and synced
+ * where nothing is that counts, and then the header, which names their place, is switched in one
+ * write. Nobody else should have the file open: what was mapped changes. */
+struct hk_edit;
+
+/* Open PATH, wait for whoever is editing it, and keep others from doing so until the edit ends.
+ * HK_E_UNSUPPORTED: no .hk, or a shard (the metadata of a set are equal); HK_E_FORMAT also: a
+ * journal of the reference implementation lies beside the file. */
+HK_API HK_MUST enum hk_status hk_edit_begin(struct hk_edit **out, const char *path,
+                                            struct hk_error *err);
+/* The file as it was found; gone with E. */
+HK_API const struct hk_file *hk_edit_file(const struct hk_edit *e);
+/* Give KEY the VALUE (both copied): in its place if there is such a key, else at the end.
+ * HK_E_USE: an empty key; HK_E_RANGE: key longer than 65535 bytes or value than 2^32-1;
+ * HK_E_FORMAT: the value does not have the size of its type; HK_E_UNSUPPORTED: a key that says how
+ * the file is laid out (hk.alignment, split_index, ...), unless the value is the one it has. */
+HK_API HK_MUST enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key,
+                                          enum hk_meta_type type, struct hk_bytes value,
+                                          struct hk_error *err);
+/* HK_E_MISSING: the file has no such key. HK_E_UNSUPPORTED as above. */
+HK_API HK_MUST enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key,
+                                             struct hk_error *err);
+/* Write the changes and free *E. Where nothing differs nothing is written. The types that
+ * hk.gguf.types records for the keys set and deleted are kept in step: a value that is none of the
+ * recorded type loses the record. HK_E_RANGE: what does not fit before the payloads cannot stand
+ * behind them because of the appendix; HK_E_FORMAT: bytes at the end of the file belong to nothing.
+ * After a failure the file has its old metadata, unless the message says that the new ones stand.
+ */
+HK_API HK_MUST enum hk_status hk_edit_commit(struct hk_edit **e, struct hk_error *err);
+/* Forget the changes; frees *E. NULL is allowed. */
+HK_API void hk_edit_discard(struct hk_edit **e);
 
 /* ---- converting ---- */
 

@@ -44,6 +44,7 @@ struct hk_part { /* one mapped file */
     uint64_t size;
     uint64_t dev, ino; /* which file it is */
     int fd;            /* kept for copying in the kernel; -1 if there is none */
+    bool borrowed;     /* the mapping is a part of another file's */
     char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
 };
 

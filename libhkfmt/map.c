@@ -61,7 +61,7 @@ enum hk_status hk_map_path(struct hk_part *out, const char *path, struct hk_erro
 
 void hk_unmap(struct hk_part *part)
 {
-    if (part->map != NULL)
+    if (part->map != NULL && !part->borrowed)
         munmap((void *)(uintptr_t)part->map, (size_t)part->size);
     if (part->fd >= 0)
         close(part->fd);

@@ -2,7 +2,7 @@
  * target. */
 #include <stdlib.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/edit.h"
 #include "libhkfmt/le.h"
 #include "libhkfmt/wire.h"
 
@@ -75,13 +75,17 @@ static void report_overlap(const struct hk_scan *s, const struct span *a, const 
 }
 
 /* Records reach to the end of the file, but an old metadata edit of the reference left the metadata
- * behind them. What else lies there has no business there. */
+ * behind them, and one of ours that was interrupted the table too. What else lies there has no
+ * business there. */
 static void report_behind(const struct hk_scan *s, const struct span *span)
 {
     struct hk_where w = {.offset = span->start, .subject = HK_SUBJECT_FILE};
-    if (span->tensor == SIZE_MAX && span->start == s->f->header.metadata_offset) {
-        hk_report(s->r, HK_FAULT_DEFECT, &w,
-                  "metadata behind the appendix, where an old edit of the reference put it");
+    if (span->tensor == SIZE_MAX) {
+        hk_report(
+            s->r, HK_FAULT_DEFECT, &w,
+            "%s behind the appendix, where an interrupted metadata edit, or an old one of the "
+            "reference, put it",
+            span->what);
         return;
     }
     if (span->tensor != SIZE_MAX) {
@@ -105,8 +109,11 @@ static void check_appendix(struct hk_scan *s, const struct span *span)
                   span->what);
         return;
     }
-    if (span->start < s->appendix_end)
-        s->appendix_end = span->start;
+    uint64_t end = hk_staging_start(s->map, span->start);
+    if (end < appendix)
+        end = span->start;
+    if (end < s->appendix_end)
+        s->appendix_end = end;
     report_behind(s, span);
 }
 
@@ -124,7 +131,13 @@ static void check_tail(const struct hk_scan *s, uint64_t end)
 {
     uint64_t left = s->size - end;
     bool padding = left < 8 && s->size % 8 == 0 && all_zero(s->map + end, left);
-    if (left > 0 && !padding)
+    uint64_t mark = end + (8 - end % 8) % 8;
+    bool edit = left >= 8 + HK_STAGING_SIZE && hk_is_staging(s->map + mark, s->size - mark);
+    if (edit)
+        hk_report(s->r, HK_FAULT_TRAILING, hk_at(end),
+                  "%llu bytes of an interrupted metadata edit, which the next one removes",
+                  (unsigned long long)left);
+    else if (left > 0 && !padding)
         hk_report(s->r, HK_FAULT_TRAILING, hk_at(end),
                   "%llu bytes follow the last section and belong to nothing (a torn append?)",
                   (unsigned long long)left);

@@ -81,6 +81,7 @@ struct hk_set {
     const char *dir; /* empty, or ends in a slash */
     struct hk_names names;
     struct hk_set_index index;
+    enum hk_format format;  /* of the first file */
     struct hk_file **files; /* names.count of them, in order of parts */
 };
 /* All files of S->names as one. */

@@ -73,6 +73,11 @@ static enum hk_status check_appendix(const struct hk_file *f, size_t position, s
 static enum hk_status place(struct hk_set *s, size_t i, struct hk_file *f, struct hk_error *err)
 {
     size_t at;
+    if (i == 0)
+        s->format = f->format;
+    if (f->format != s->format)
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "is %s, and the files before it are %s",
+                       hk_format_name(f->format), hk_format_name(s->format));
     enum hk_status status = find_position(s, i, f, &at, err);
     if (status == HK_OK)
         status = check_appendix(f, at, err);
@@ -111,17 +116,6 @@ static enum hk_status open_file(struct hk_set *s, size_t i, struct hk_error *err
 
 /* ---- agreement ---- */
 
-static enum hk_status check_formats(const struct hk_set *s, struct hk_error *err)
-{
-    const struct hk_file *first = s->files[0];
-    for (size_t i = 1; i < s->names.count; i++)
-        if (s->files[i]->format != first->format)
-            return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%.100s is %s, and %.100s is %s",
-                           first->parts[0].name, hk_format_name(first->format),
-                           s->files[i]->parts[0].name, hk_format_name(s->files[i]->format));
-    return HK_OK;
-}
-
 static struct hk_bytes key_at(const void *kvs, size_t i)
 {
     return ((const struct hk_kv *)kvs)[i].key;
@@ -156,7 +150,7 @@ static enum hk_status check_metadata(const struct hk_file *first, const struct h
 
 static enum hk_status check_files(const struct hk_set *s, struct hk_error *err)
 {
-    enum hk_status status = check_formats(s, err);
+    enum hk_status status = HK_OK;
     for (size_t i = 1; status == HK_OK && i < s->names.count; i++)
         status = check_metadata(s->files[0], s->files[i], err);
     return status;

@@ -1,11 +1,9 @@
 /* hk_verify(): the parser with every fault reported, then what only reading records and payloads
  * can tell. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libhkfmt/internal.h"
+#include "libhkfmt/lock.h"
 #include "libhkfmt/map.h"
 #include "libhkfmt/verify.h"
 
@@ -91,16 +89,16 @@ static enum hk_status check_base(const struct hk_file *f, const struct hk_report
     return HK_OK;
 }
 
-static void check_journal(const char *path, const struct hk_reporter *r)
+static enum hk_status check_journal(const char *path, const struct hk_reporter *r,
+                                    struct hk_error *err)
 {
-    char *name = NULL;
-    if (asprintf(&name, "%s.hkmeta-journal", path) < 0)
-        return; /* a hint only */
-    if (access(name, F_OK) == 0)
+    bool journal;
+    enum hk_status status = hk_has_journal(path, &journal, err);
+    if (status == HK_OK && journal)
         hk_report(
             r, HK_FAULT_DEFECT, hk_at(0),
             "a metadata journal of the reference lies beside the file: an edit was interrupted");
-    free(name);
+    return status;
 }
 
 static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned options,
@@ -110,9 +108,10 @@ static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned op
     struct hk_verify_report *report = counting->report;
     bool payload = options & HK_VERIFY_PAYLOAD;
     enum hk_status status = hk_parse(f, true, r, err);
+    if (status == HK_OK)
+        status = check_journal(path, r, err);
     if (status != HK_OK)
         return status;
-    check_journal(path, r);
     bool readable = counting->readable;
     report->payload = payload && readable;
     status = check_records(f, r, report, err);

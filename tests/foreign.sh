@@ -38,6 +38,8 @@ both 'hk-convert: streamed' 'hk-convert - - --to hk <"$model" | cmp - model.hk'
 both 'hk-inspect: .hk' 'hk-inspect --full model.hk'
 both 'hk-inspect: GGUF' 'hk-inspect --full "$model"'
 both 'hk-inspect: a table' 'hk-inspect --table model.hk'
+both 'hk-meta: an edit' \
+    'cp "$model" m.gguf && hk-convert m.gguf m.hk && hk-meta set m.hk llama.context_length 99 && hk-meta export m.hk'
 both 'hk-verify' 'hk-verify --payload model.hk'
 both 'hk-dequant: every tensor' 'hk-dequant --all raw model.hk'
 both 'hk-dequant: .npy' 'hk-dequant --npy --all npy model.hk'

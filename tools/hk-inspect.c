@@ -99,6 +99,14 @@ static json_t *tensor_json(const struct hk_file *f, const struct hk_tensor *t)
     return v;
 }
 
+static json_t *files_json(const struct hk_file *f)
+{
+    json_t *v = json_array();
+    for (size_t i = 0; i < hk_file_parts(f); i++)
+        tool_json_push(v, tool_json_text(hk_file_part_name(f, i)));
+    return v;
+}
+
 /* Member by member: a tree of a million tensors would take gigabytes. */
 static void print_json(const struct hk_file *f, const char *name, const struct choice *c)
 {
@@ -109,6 +117,8 @@ static void print_json(const struct hk_file *f, const char *name, const struct c
     tool_json_put(&o, "size", tool_json_uint(hk_file_size(f)));
     if (hk_file_parts(f) > 1)
         tool_json_put(&o, "parts", tool_json_uint(hk_file_parts(f)));
+    if (hk_file_part_name(f, 0) != NULL)
+        tool_json_put(&o, "files", files_json(f));
     if (c->sections & INSPECT_HEADER)
         tool_json_put(&o, "header", header_json(f));
     if (c->sections & INSPECT_METADATA)

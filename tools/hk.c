@@ -18,6 +18,7 @@ static const struct {
     {"detokenize", "text of token ids"},
     {"hash", "SHA-256 of files, base and tensors; checks lists of them"},
     {"inspect", "header, metadata, tensors and appendix as JSON"},
+    {"meta", "metadata: list, get, set, delete, import, export"},
     {"perplexity", "perplexity of text or ids, and the logits"},
     {"run", "generate text"},
     {"tokenize", "token ids of a text"},

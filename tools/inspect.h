@@ -17,6 +17,8 @@ void inspect_version(const struct hk_file *f, char *buffer);
 
 /* Print the metadata as member "metadata" (inspect_value.c); FULL: nothing is summarised. */
 void inspect_metadata(const struct hk_file *f, bool full, struct tool_json_out *o);
+/* Pair I's key as the name of a member that occurs once; the caller's to free. */
+char *inspect_key(const struct hk_file *f, size_t i);
 /* The value of KV as JSON. */
 json_t *inspect_value(const struct hk_kv *kv, bool full);
 /* Element I, which must be below count. */

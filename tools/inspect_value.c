@@ -142,6 +142,17 @@ static char *numbered_key(const struct hk_file *f, struct hk_bytes key, size_t n
     return name;
 }
 
+char *inspect_key(const struct hk_file *f, size_t i)
+{
+    struct hk_bytes key = hk_kv_at(f, i)->key;
+    if (!is_utf8(key) || memchr(key.p, '\0', key.n) != NULL)
+        return numbered_key(f, key, i);
+    char *name = strndup((const char *)key.p, key.n);
+    if (name == NULL)
+        tool_nomem();
+    return name;
+}
+
 void inspect_metadata(const struct hk_file *f, bool full, struct tool_json_out *o)
 {
     tool_json_enter(o, "metadata", '{');

@@ -82,6 +82,9 @@ enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error
  * copy. It stays open until the program ends. */
 enum hk_status tool_stdin(int *fd, struct hk_error *err);
 
+/* A file without a name, in TMPDIR or /tmp, for what has to be read twice; the caller closes it. */
+enum hk_status tool_temporary(int *fd, struct hk_error *err);
+
 /* Create output PATH ("-" is standard output) as hk_out_create() does, and have it removed if a
  * signal ends the program. Refuses to write over INPUT (may be NULL) under whatever name, and to
  * write binary data to a terminal. */

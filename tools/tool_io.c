@@ -44,7 +44,7 @@ int tool_end(int status)
 
 /* ---- standard input ---- */
 
-static enum hk_status unnamed_file(int *out, struct hk_error *err)
+enum hk_status tool_temporary(int *out, struct hk_error *err)
 {
     const char *dir = getenv("TMPDIR");
     if (dir == NULL || dir[0] == '\0')
@@ -142,7 +142,7 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is a terminal, not a model");
     if (spooled < 0) {
         int copy = -1;
-        enum hk_status status = unnamed_file(&copy, err);
+        enum hk_status status = tool_temporary(&copy, err);
         if (status == HK_OK && (status = spool(copy, err)) != HK_OK)
             close(copy);
         if (status != HK_OK)

@@ -1,39 +1,13 @@
 /* What llama.cpp wants otherwise than a .hk may have it: rows of queries and keys in the order that
- * it rotates for the architecture, rope scaling in its own terms (gguf_rope.c), and an output
- * matrix that is the embedding again left out. */
+ * it rotates for the architecture, rope scaling in its own terms (gguf_rope.c), vectors in f32, and
+ * an output matrix that is the embedding again left out. */
 #include <stdio.h>
 #include <string.h>
 
 #include "libhkfmt/foreign/gguf_view.h"
+#include "libhkfmt/foreign/hf.h"
 
 /* ---- order of rows ---- */
-
-/* Which rows llama.cpp pairs in models of this architecture. */
-static bool pairs_halves(const char *architecture)
-{
-    return strcmp(architecture, "qwen2") == 0 || strcmp(architecture, "qwen3") == 0;
-}
-
-static bool knows_order(const char *architecture)
-{
-    return pairs_halves(architecture) || strcmp(architecture, "llama") == 0;
-}
-
-/* Whether NAME is blk.N.attn_q or attn_k, weight or bias. */
-static bool rotates(struct hk_bytes name, bool *key)
-{
-    char text[HK_MAX_NAME + 1];
-    unsigned layer;
-    int end = 0;
-    if (name.n > HK_MAX_NAME || memchr(name.p, '\0', name.n) != NULL)
-        return false;
-    snprintf(text, sizeof text, "%.*s", (int)name.n, (const char *)name.p);
-    if (sscanf(text, "blk.%u.attn_%n", &layer, &end) != 1 || end == 0)
-        return false;
-    *key = text[end] == 'k';
-    return (text[end] == 'q' || text[end] == 'k') &&
-           (strcmp(text + end + 1, ".weight") == 0 || strcmp(text + end + 1, ".bias") == 0);
-}
 
 static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, struct hk_error *err)
 {
@@ -51,7 +25,7 @@ static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, st
                     m->architecture);
     for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++) {
         bool key;
-        if (rotates(m->v->file->tensors[i].name, &key))
+        if (hk_hf_rotates(m->v->file->tensors[i].name, &key))
             status = hk_view_reorder(m->v, i, order, key ? kv_heads : heads, err);
     }
     return status;
@@ -66,14 +40,16 @@ static enum hk_status settle_order(struct gguf_making *m, struct hk_error *err)
     enum hk_status status = hk_kv_string(kv, &style, err);
     if (status != HK_OK)
         return status;
+    const struct hk_hf_family *family = hk_hf_family_of_architecture(
+        (struct hk_bytes){(const uint8_t *)m->architecture, strlen(m->architecture)});
     const bool halves = hk_bytes_are(style, "neox");
-    if ((!halves && !hk_bytes_are(style, "norm")) || !knows_order(m->architecture))
+    if ((!halves && !hk_bytes_are(style, "norm")) || family == NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
                        "key 'hk.rope_style': rows of style '%.*s' are not known to GGUF for "
                        "architecture '%s'",
                        HK_STR(style), m->architecture);
     hk_kvlist_remove(&m->v->kvs, "hk.rope_style");
-    if (halves == pairs_halves(m->architecture))
+    if (halves != family->pairs_in_gguf)
         return HK_OK;
     return reorder(m, halves ? HK_ROWS_TO_PAIRS : HK_ROWS_TO_HALVES, err);
 }
@@ -95,10 +71,26 @@ static void drop_tied_output(struct hk_view *v)
     }
 }
 
+/* llama.cpp multiplies and adds vectors of f32 only, as which its converter writes them. */
+static enum hk_status widen_vectors(struct hk_view *v, struct hk_error *err)
+{
+    enum hk_status status = HK_OK;
+    for (size_t i = 0; status == HK_OK && i < v->file->tensor_count; i++) {
+        const struct hk_tensor *t = &v->file->tensors[i];
+        if (t->ndim == 1 && (t->type == HK_TYPE_F16 || t->type == HK_TYPE_BF16))
+            status = hk_view_decode(v, i, HK_TYPE_F32, err);
+    }
+    return status;
+}
+
 static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
 {
+    /* Models from elsewhere have a style; a GGUF comes back as it was. */
+    const bool styled = hk_kvlist_find(&m->v->kvs, "hk.rope_style") != NULL;
     drop_tied_output(m->v);
     enum hk_status status = settle_order(m, err);
+    if (status == HK_OK && styled)
+        status = widen_vectors(m->v, err);
     if (status == HK_OK)
         status = hk_gguf_settle_scaling(m, err);
     return status == HK_OK ? hk_view_ready(m->v, err) : status;

@@ -182,18 +182,19 @@ static void put_flat_rope(struct putting *p)
 static void put_rope(struct putting *p)
 {
     const struct hk_hf_rope *r = &p->model.rope;
-    const json_t *nested = json_object_get(p->json, "rope_parameters");
+    const bool nested = json_is_object(json_object_get(p->json, "rope_parameters"));
     if (!is_new(p) && !ropes_differ(r, &p->told.model.rope))
         return;
-    if (json_is_object(nested)) {
-        json_t *o = others_of(nested);
+    json_object_del(p->json, "original_max_position_embeddings"); /* of old versions */
+    if (nested) {
+        json_t *o = others_of(json_object_get(p->json, "rope_parameters"));
         set_in(p, o, "rope_theta", number(r->base));
         put_scaling(p, o);
         set(p, "rope_parameters", o);
     }
-    if (!json_is_object(nested) || json_object_get(p->json, "rope_theta") != NULL)
+    if (!nested || json_object_get(p->json, "rope_theta") != NULL)
         set(p, "rope_theta", number(r->base));
-    if (!json_is_object(nested) || json_object_get(p->json, "rope_scaling") != NULL)
+    if (!nested || json_object_get(p->json, "rope_scaling") != NULL)
         put_flat_rope(p);
 }
 

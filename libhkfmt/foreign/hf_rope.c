@@ -5,6 +5,7 @@
  *
  * Kinds are those of transformers; its formulas are the meaning, the keys those of llama.cpp where
  * it has some. What would have to be left out or put otherwise is refused. */
+#include <math.h>
 #include <string.h>
 
 #include "libhkfmt/foreign/hf.h"
@@ -16,21 +17,6 @@ struct rope {
     double base, factor, original;
     uint32_t dims;
 };
-
-/* Natural logarithm of X, finite and above 0: this library does without libm. */
-static double ln(double x)
-{
-    int twos = 0;
-    for (; x > 1.5; twos++)
-        x /= 2;
-    for (; x < 0.75; twos--)
-        x *= 2;
-    const double z = (x - 1) / (x + 1);
-    double sum = 0, power = z;
-    for (int k = 1; k < 40; k += 2, power *= z * z)
-        sum += power / k;
-    return 2 * sum + twos * 0.693147180559945309417;
-}
 
 /* ---- where it stands ---- */
 
@@ -179,7 +165,7 @@ static void read_llama3(struct rope *r)
 
 static double stretch(double factor, double scale)
 {
-    return 1 + 0.1 * scale * ln(factor);
+    return 1 + 0.1 * scale * log(factor);
 }
 
 /* What cosine and sine are multiplied with. mscale counts only where mscale_all_dim is there too,
@@ -204,7 +190,7 @@ static double magnitude(struct rope *r)
  * original context. */
 static double pair(const struct rope *r, double turns)
 {
-    return r->dims * ln(r->original / (turns * 6.283185307179586476925));
+    return r->dims * log(r->original / (turns * 6.283185307179586476925));
 }
 
 /* Where the pairs to be blended lie outside of those that there are, the library and llama.cpp take
@@ -219,7 +205,7 @@ static void check_blend(struct rope *r, double fast, double slow)
     else if (fast < slow)
         hk_hf_refuse(r->in, HK_E_FORMAT, "beta_fast", hk_hf_field(r->o, "beta_fast"),
                      "below beta_slow");
-    else if (pair(r, slow) < 0 || pair(r, fast) > 2 * (r->dims - 1.0) * ln(r->base))
+    else if (pair(r, slow) < 0 || pair(r, fast) > 2 * (r->dims - 1.0) * log(r->base))
         r->in->status = hk_fail(r->in->err, HK_E_RANGE, HK_NO_OFFSET,
                                 "%soriginal_max_position_embeddings is %.0f: out of yarn's range",
                                 r->in->where, r->original);

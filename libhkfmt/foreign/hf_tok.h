@@ -24,7 +24,8 @@ struct hk_tok_token {
     struct hk_bytes piece; /* p NULL: no token has this id */
     float score;
     uint8_t type, flags;
-    bool added; /* no piece of the model alone: found in a text before it is split */
+    bool in_model; /* a piece of the model's vocabulary */
+    bool added;    /* found in a text before it is split */
 };
 
 struct hk_tok { /* a tokenizer being read */
@@ -39,9 +40,12 @@ struct hk_tok { /* a tokenizer being read */
     json_t *ids;      /* piece: id */
     uint8_t *model;   /* tokenizer.model, in which the pieces may lie */
     size_t model_size;
+    int64_t unk, bos, eos; /* tokenizer.model's, -1 for none */
     bool spm;
     bool space_prefix; /* SPM only */
     bool ignore_merges;
+    bool pairs;            /* merges are lists of two strings */
+    const char *templates; /* the file that the chat template is from, or NULL */
     struct hk_tok_token *token;
     uint32_t count;
 };
@@ -72,7 +76,7 @@ enum hk_status hk_tok_put_vocab(struct hk_tok *t);
 
 /* ---- hf_tok_added.c ---- */
 
-/* Added tokens from all their sources. */
+/* Added tokens from all their sources; those of tokenizer.model are there already. */
 enum hk_status hk_tok_read_added(struct hk_tok *t);
 /* The special token NAME ("bos_token"), as tokenizer_config.json or special_tokens_map.json has it;
  * p NULL if neither does. */
@@ -86,6 +90,8 @@ enum hk_status hk_tok_check_bpe(struct hk_tok *t);
 bool hk_tok_has_bytes(const struct hk_tok *t);
 enum hk_status hk_tok_read_bpe(struct hk_tok *t);
 enum hk_status hk_tok_read_spm(struct hk_tok *t);
+/* tokenizer.model alone. */
+enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t);
 /* Normalizer and pre-tokenizer of a byte-level vocabulary. */
 enum hk_status hk_tok_put_pre(struct hk_tok *t);
 
@@ -98,14 +104,36 @@ struct hk_tok_merges { /* in order of their halves */
 };
 /* model.merges in either serialisation; each of three pieces, none twice. */
 enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out);
+/* Bring them in the order of their halves; a pair that is there twice is an error. */
+enum hk_status hk_tok_sort_merges(const struct hk_tok *t, struct hk_tok_merges *m);
+/* All as "left right" in the order of their ranks under KEY. */
+enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
+                                 const struct hk_tok_merges *m);
+/* hf_tok_split.c: the merges that transformers makes of scores, in the order of their ranks: each
+ * way to cut a piece in two others, better scores first. */
+enum hk_status hk_tok_make_merges(const struct hk_tok *t, struct hk_tok_merges *out);
 /* NULL if the two do not merge. */
 const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint32_t left,
                                              uint32_t right);
+
+/* ---- hf_tok_model.c ---- */
+
+/* Pieces, types, scores, special ids and the prefix of tokenizer.model. */
+enum hk_status hk_tok_read_model(struct hk_tok *t);
+/* Only its scores: its pieces must be those of tokenizer.json, whose MERGES must be in their order.
+ */
+enum hk_status hk_tok_model_scores(struct hk_tok *t, const struct hk_tok_merges *merges);
 
 /* ---- hf_tok_ids.c, hf_tok_template.c ---- */
 
 /* Special ids, what is put around a text, and end tokens. */
 enum hk_status hk_tok_put_ids(struct hk_tok *t);
 enum hk_status hk_tok_put_templates(struct hk_tok *t);
+
+/* ---- hf_tokenizer.c ---- */
+
+/* The keys of T's JSON files, which are there already, but for those that keep the files. */
+enum hk_status hk_tok_put_keys(struct hk_tok *t);
+void hk_tok_free(struct hk_tok *t);
 
 #endif

@@ -33,8 +33,7 @@ struct hk_bytes hk_tok_special(const struct hk_tok *t, const char *name)
 
 static bool is_unknown(const struct hk_tok *t, struct hk_bytes text)
 {
-    struct hk_bytes unknown = named(json_object_get(t->json, "model"), "unk_token");
-    return unknown.p != NULL && unknown.n == text.n && memcmp(unknown.p, text.p, text.n) == 0;
+    return t->unk >= 0 && hk_tok_id(t, text) == t->unk;
 }
 
 /* Whether id and text of A belong together and are free or its own. */

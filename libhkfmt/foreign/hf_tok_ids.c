@@ -74,6 +74,8 @@ static enum hk_status read_post(const struct hk_tok *t, struct around *a)
 {
     const json_t *post = json_object_get(t->json, "post_processor"), *one;
     size_t i;
+    if (t->json == NULL) /* as the classes have it that read tokenizer.model */
+        a->before = t->bos;
     if (post == NULL || json_is_null(post))
         return HK_OK;
     if (!hk_tok_is(post, "Sequence"))
@@ -101,7 +103,7 @@ static const struct id_key id_keys[] = {
     {"cls_token", "cls_token_id", "tokenizer.ggml.cls_token_id"},
     {"mask_token", "mask_token_id", "tokenizer.ggml.mask_token_id"},
 };
-enum { ID_KEYS = sizeof id_keys / sizeof id_keys[0], BOS = 0, EOS = 1, UNK = 2 };
+enum { ID_KEYS = sizeof id_keys / sizeof id_keys[0], BOS = 0, EOS = 1 };
 
 /* An id of config.json or generation_config.json; -1 stands for none there, too. */
 static enum hk_status check_id(const struct hk_tok *t, const char *name, const json_t *v,
@@ -127,6 +129,10 @@ static enum hk_status find_id(const struct hk_tok *t, const struct id_key *k, in
     if (*out >= 0)
         return HK_OK;
     const json_t *v = json_object_get(t->config->json, k->config);
+    *out = strcmp(k->token, "unk_token") == 0   ? t->unk
+           : strcmp(k->token, "bos_token") == 0 ? t->bos
+           : strcmp(k->token, "eos_token") == 0 ? t->eos
+                                                : -1;
     return check_id(t, k->config, json_is_array(v) ? json_array_get(v, 0) : v, out);
 }
 

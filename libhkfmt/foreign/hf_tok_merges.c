@@ -51,7 +51,7 @@ static int by_halves(const void *pa, const void *pb)
 }
 
 /* Of a pair that is there twice the libraries do not agree which one counts. */
-static enum hk_status sort(const struct hk_tok *t, struct hk_tok_merges *m)
+enum hk_status hk_tok_sort_merges(const struct hk_tok *t, struct hk_tok_merges *m)
 {
     qsort(m->merge, m->count, sizeof *m->merge, by_halves);
     for (uint32_t i = 1; i < m->count; i++) {
@@ -75,6 +75,7 @@ enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out)
     out->merge = calloc((size_t)out->count + 1, sizeof *out->merge);
     if (out->merge == NULL)
         return hk_fail_nomem(t->err);
+    t->pairs = json_is_array(json_array_get(list, 0));
     struct hk_buf joined = {0};
     enum hk_status s = HK_OK;
     size_t i;
@@ -89,7 +90,7 @@ enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out)
             break;
     }
     hk_buf_free(&joined);
-    return s == HK_OK ? sort(t, out) : s;
+    return s == HK_OK ? hk_tok_sort_merges(t, out) : s;
 }
 
 const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint32_t left,
@@ -97,4 +98,56 @@ const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint
 {
     struct hk_tok_merge key = {.left = left, .right = right};
     return bsearch(&key, m->merge, m->count, sizeof key, by_halves);
+}
+
+/* "left right" of each merge, one behind the other in the order of M. */
+static void spell(const struct hk_tok *t, const struct hk_tok_merges *m, struct hk_bytes *line,
+                  struct hk_buf *text)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct hk_bytes left = t->token[m->merge[i].left].piece,
+                        right = t->token[m->merge[i].right].piece;
+        hk_buf_put(text, left.p, left.n);
+        hk_buf_text(text, " ");
+        hk_buf_put(text, right.p, right.n);
+        line[m->merge[i].rank].n = left.n + right.n + 1;
+    }
+    const uint8_t *p = text->p;
+    for (uint32_t i = 0; i < m->count && !text->failed; i++) {
+        struct hk_bytes *b = &line[m->merge[i].rank];
+        b->p = p;
+        p += b->n;
+    }
+}
+
+static enum hk_status check_blanks(const struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct hk_bytes piece = t->token[m->merge[i].id].piece;
+        if (memchr(piece.p, ' ', piece.n) != NULL)
+            return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                           "tokenizer.json: model.merges: merge %u makes \"%.*s\", which has a "
+                           "blank",
+                           m->merge[i].rank, HK_STR(piece));
+    }
+    return HK_OK;
+}
+
+enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
+                                 const struct hk_tok_merges *m)
+{
+    enum hk_status s = check_blanks(t, m);
+    if (s != HK_OK)
+        return s;
+    struct hk_bytes *line = calloc((size_t)m->count + 1, sizeof *line);
+    struct hk_buf text = {0};
+    if (line != NULL)
+        spell(t, m, line, &text);
+    if (line != NULL && !text.failed)
+        hk_kvlist_strings(t->out, key, line, m->count);
+    else
+        s = hk_fail_nomem(t->err);
+    hk_buf_free(&text);
+    free(line);
+    return s;
 }

@@ -162,14 +162,24 @@ static enum hk_status add_literal(const struct hk_tok *t, struct patterns *x, st
 
 /* ---- pre-tokenizers ---- */
 
-static enum hk_status read_split(const struct hk_tok *t, const json_t *o, struct patterns *x)
+/* Whether O cuts at the matches and leaves nothing out: so it is, too, where only the matches stay
+ * of a pattern that matches everything, as those do that are known. */
+static bool isolates(const json_t *o, const json_t *regex)
 {
     const char *behavior = hk_tok_text(o, "behavior");
+    struct hk_bytes pattern = hk_tok_string(regex);
+    return strcmp(behavior, "Isolated") == 0 ||
+           (strcmp(behavior, "Removed") == 0 && json_is_true(json_object_get(o, "invert")) &&
+            json_is_string(regex) && hk_pre_patterns_known(&pattern, 1));
+}
+
+static enum hk_status read_split(const struct hk_tok *t, const json_t *o, struct patterns *x)
+{
     const json_t *pattern = json_object_get(o, "pattern");
     const json_t *regex = json_object_get(pattern, "Regex"),
                  *text = json_object_get(pattern, "String");
-    if (strcmp(behavior, "Isolated") != 0)
-        return unsupported(t, "pre_tokenizer: Split with behavior", behavior);
+    if (!isolates(o, regex))
+        return unsupported(t, "pre_tokenizer: Split with behavior", hk_tok_text(o, "behavior"));
     if (json_is_string(text) && json_string_length(text) > 0)
         return add_literal(t, x, hk_tok_string(text));
     if (!json_is_string(regex))

@@ -21,7 +21,7 @@ enum { MOST_CHARS = 1024, MOST_MERGES = 1 << 24 };
 
 static enum hk_status unsupported(const struct hk_tok *t, const char *what, const char *name)
 {
-    return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tokenizer.json: %s: %s", what, name);
+    return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tokenizer: %s: %s", what, name);
 }
 
 /* ---- normalizer and pre-tokenizer ---- */
@@ -107,7 +107,7 @@ static enum hk_status mark_bytes(struct hk_tok *t)
         int n = snprintf(piece, sizeof piece, "<0x%02X>", b);
         int64_t id = hk_tok_id(t, (struct hk_bytes){(const uint8_t *)piece, (size_t)n});
         if (id < 0)
-            return unsupported(t, "model.byte_fallback without the piece", piece);
+            return unsupported(t, "byte_fallback without the piece", piece);
         t->token[id].type = HK_TOK_BYTE;
     }
     return HK_OK;
@@ -230,27 +230,93 @@ static enum hk_status score_all(struct hk_tok *t, const struct hk_tok_merges *m)
 
 /* ---- the whole ---- */
 
-/* Of added tokens in normalised text the engine knows those that the normalizer does not change. */
-static enum hk_status check_added(const struct hk_tok *t)
+/* Blanks that PIECE has nothing beside; 0 if it has. */
+static size_t run_length(struct hk_bytes piece)
 {
+    for (size_t i = 0; i < piece.n; i += 3) {
+        if (piece.n - i < 3 || memcmp(piece.p + i, BLANK, 3) != 0)
+            return 0;
+    }
+    return piece.n / 3;
+}
+
+static bool has_blank(struct hk_bytes piece)
+{
+    return piece.n > 0 &&
+           (memchr(piece.p, ' ', piece.n) != NULL || memmem(piece.p, piece.n, BLANK, 3) != NULL);
+}
+
+/* Whether all merges of blanks with each other come before those of a blank with something else,
+ * and no run of them merges with anything. Added tokens that are runs of blanks (Gemma) are then
+ * what merging makes of them, whether a text has blanks or spells them U+2581. */
+static bool runs_merge_first(const struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    uint32_t last_run = 0, first_other = UINT32_MAX;
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct hk_bytes left = t->token[m->merge[i].left].piece,
+                        right = t->token[m->merge[i].right].piece;
+        uint32_t rank = m->merge[i].rank;
+        if (run_length(left) > 0 && run_length(right) > 0)
+            last_run = rank > last_run ? rank : last_run;
+        else if (run_length(left) > 1 || run_length(right) > 1)
+            return false;
+        else if ((has_blank(left) || has_blank(right)) && rank < first_other)
+            first_other = rank;
+    }
+    return last_run < first_other;
+}
+
+/* An added token that the normalizer changes cannot be matched as the engine does it: only those
+ * in a text as it is, and without blanks, are the same there. */
+static enum hk_status check_added(struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    bool runs = runs_merge_first(t, m);
     for (uint32_t i = 0; i < t->count; i++) {
-        const struct hk_tok_token *token = &t->token[i];
-        bool blank = memmem(token->piece.p, token->piece.n, " ", 1) != NULL ||
-                     memmem(token->piece.p, token->piece.n, BLANK, 3) != NULL;
+        struct hk_tok_token *token = &t->token[i];
+        bool blank = has_blank(token->piece);
         bool normalized = (token->flags & HK_TOK_NORMALIZED) != 0;
-        if (token->added && ((normalized && t->space_prefix) || blank))
+        if (!token->added || (!blank && !(normalized && t->space_prefix)))
+            continue;
+        if (!runs || !token->in_model || run_length(token->piece) == 0 || token->flags != 0 ||
+            token->type != HK_TOK_USER)
             return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                            "tokenizer.json: the added token \"%.*s\" would be changed by the "
                            "normalizer",
                            HK_STR(token->piece));
+        token->type = HK_TOK_NORMAL;
+        token->added = false;
     }
     return HK_OK;
+}
+
+static enum hk_status put(struct hk_tok *t)
+{
+    hk_kvlist_text(t->out, "tokenizer.ggml.model", "llama");
+    enum hk_status s = hk_tok_put_vocab(t);
+    if (s == HK_OK)
+        hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);
+    return s;
+}
+
+/* Merges that are not those that would be made of the scores are kept for the way back. */
+static enum hk_status keep_merges(const struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    struct hk_tok_merges made = {0};
+    enum hk_status s = hk_tok_make_merges(t, &made);
+    if (s != HK_OK)
+        return s;
+    bool same = made.count == m->count;
+    for (uint32_t i = 0; i < m->count && same; i++) {
+        const struct hk_tok_merge *a = &m->merge[i], *b = &made.merge[a->rank];
+        same = a->left == b->left && a->right == b->right;
+    }
+    free(made.merge);
+    return same ? HK_OK : hk_tok_put_merges(t, "hk.hf.merges", m);
 }
 
 enum hk_status hk_tok_read_spm(struct hk_tok *t)
 {
     struct hk_tok_merges m = {0};
-    hk_kvlist_text(t->out, "tokenizer.ggml.model", "llama");
     enum hk_status s = t->ignore_merges
                            ? unsupported(t, "model.ignore_merges", "with byte_fallback")
                            : read_blanks(t);
@@ -261,13 +327,23 @@ enum hk_status hk_tok_read_spm(struct hk_tok *t)
     if (s == HK_OK)
         s = hk_tok_read_added(t);
     if (s == HK_OK)
-        s = check_added(t);
+        s = check_added(t, &m);
     if (s == HK_OK)
-        s = score_all(t, &m);
+        s = t->model != NULL ? hk_tok_model_scores(t, &m) : score_all(t, &m);
     if (s == HK_OK)
-        s = hk_tok_put_vocab(t);
+        s = put(t);
     if (s == HK_OK)
-        hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);
+        s = keep_merges(t, &m);
     free(m.merge);
     return s;
+}
+
+enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t)
+{
+    enum hk_status s = hk_tok_read_model(t);
+    if (s == HK_OK)
+        s = mark_bytes(t);
+    if (s == HK_OK)
+        s = hk_tok_read_added(t);
+    return s == HK_OK ? put(t) : s;
 }

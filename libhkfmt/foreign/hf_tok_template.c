@@ -70,6 +70,8 @@ static enum hk_status from_json_file(struct hk_tok *t)
     enum hk_status s = hk_tok_json(t, "chat_template.json", &file);
     json_t *o = json_object_get(file, "chat_template");
     if (s == HK_OK && file != NULL)
+        t->templates = "chat_template.json";
+    if (s == HK_OK && file != NULL)
         s = o != NULL ? put_json(t, o) : bad(t, "chat_template.json has none");
     json_decref(file);
     return s;
@@ -83,10 +85,15 @@ enum hk_status hk_tok_put_templates(struct hk_tok *t)
     if (s != HK_OK)
         return s;
     json_t *o = json_object_get(t->settings, "chat_template");
-    if (p != NULL)
+    if (p != NULL) {
+        t->templates = "chat_template.jinja";
         hk_kvlist_string(t->out, "tokenizer.chat_template", (struct hk_bytes){p, n});
-    else
-        s = o != NULL && !json_is_null(o) ? put_json(t, o) : from_json_file(t);
+    } else if (o != NULL && !json_is_null(o)) {
+        t->templates = "tokenizer_config.json";
+        s = put_json(t, o);
+    } else {
+        s = from_json_file(t);
+    }
     free(p);
     return s;
 }

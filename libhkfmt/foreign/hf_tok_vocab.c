@@ -49,10 +49,13 @@ static enum hk_status size_vocab(struct hk_tok *t)
 
 enum hk_status hk_tok_read_vocab(struct hk_tok *t)
 {
-    t->ids = json_incref(json_object_get(json_object_get(t->json, "model"), "vocab"));
-    if (!json_is_object(t->ids) || json_object_size(t->ids) == 0)
+    json_t *vocab = json_object_get(json_object_get(t->json, "model"), "vocab");
+    if (!json_is_object(vocab) || json_object_size(vocab) == 0)
         return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
                        "tokenizer.json: model.vocab is no object with pieces");
+    t->ids = json_copy(vocab); /* added tokens come to it */
+    if (t->ids == NULL)
+        return hk_fail_nomem(t->err);
     enum hk_status s = size_vocab(t);
     const char *piece;
     size_t n;
@@ -68,6 +71,7 @@ enum hk_status hk_tok_read_vocab(struct hk_tok *t)
                            HK_STR(token->piece), piece);
         token->piece = (struct hk_bytes){(const uint8_t *)piece, n};
         token->type = HK_TOK_NORMAL;
+        token->in_model = true;
     }
     return s;
 }

@@ -120,6 +120,7 @@ static void use(struct hk_file *f)
     }
     convert(f, HK_FORMAT_HK);
     convert(f, HK_FORMAT_GGUF);
+    convert(f, HK_FORMAT_SAFETENSORS);
 }
 
 /* ---- a file's verdicts ---- */

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""Write small .hk files of every form into a directory, for the fuzzer to start from.
+"""Write small .hk and safetensors files of every form into a directory, for the fuzzer to start from.
 
 usage: seeds.py DIRECTORY
 """
+import json
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
@@ -61,8 +63,34 @@ def seeds():
         ["b", "bytes", {"f32_blob": [1, 2]}], ["i", "bytes", {"i32_blob": [1, -2]}]]}
 
 
+def entry(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+TYPED = {"i": ["int64", "-7"], "f": ["float64", "0.1"], "n": ["float64", "nan:fff8000000000001"],
+         "b": ["bool", "true"], "j": ["json", "[1]"], "y": ["bytes", "AAEC"],
+         "s": ["array<string>", '["a","\\u00e9"]'], "r": ["array<f32>", '[0.1,"inf"]'],
+         "d": ["array<i32>", "[-1,2]"], "x": ["string<base64>", "/w=="], "z": ["json<base64>", "/w=="]}
+
+
+def safetensors():
+    """(name, header text, size of the data)"""
+    yield "st-empty", "{}", 0
+    yield "st-dense", json.dumps({
+        "b": entry("F32", [2, 1], 2, 10), "a\u00e9\"": entry("BF16", [], 0, 2),
+        "c": entry("F8_E4M3", [0, 3], 10, 10), "d": entry("BOOL", [3], 10, 13)}), 13
+    yield "st-text", json.dumps({"__metadata__": {"format": "pt", "k": "\u00e9\n\U0001f600"}}) + "  ", 0
+    yield "st-types", json.dumps({
+        "__metadata__": dict({k: v for k, (_, v) in TYPED.items()},
+                             **{"hk.types": json.dumps({k: t for k, (t, _) in TYPED.items()})}),
+        "t": entry("I8", [4], 0, 4)}), 4
+
+
 def main():
     os.makedirs(sys.argv[1], exist_ok=True)
+    for name, header, size in safetensors():
+        with open(os.path.join(sys.argv[1], name + ".safetensors"), "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header.encode() + bytes(range(size)))
     for name, description in seeds():
         with open(os.path.join(sys.argv[1], name + ".hk"), "wb") as f:
             f.write(mkhk.build(description).data)

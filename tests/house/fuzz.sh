@@ -5,7 +5,8 @@
 seeds=$(mktemp -d "${TMPDIR:-/tmp}/hk-fuzz.XXXXXX") || exit 2
 trap 'rm -rf "$seeds"' EXIT
 if /usr/bin/python3 -B tests/fuzz/seeds.py "$seeds"; then
-    report=$("$B/tests/fuzz_open" -runs=4000 "-save=$seeds/last" "$seeds"/*.hk tests/fixtures/malformed/*.gguf 2>&1) ||
+    report=$("$B/tests/fuzz_open" -runs=4000 "-save=$seeds/last" "$seeds"/*.hk "$seeds"/*.safetensors \
+        tests/fixtures/malformed/*.gguf tests/fixtures/malformed/*.safetensors 2>&1) ||
         report="$report
 the last input: $(base64 -w 0 "$seeds/last")"
 else

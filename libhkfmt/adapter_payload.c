@@ -1,0 +1,77 @@
+/* The safetensors file that a record carries. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libhkfmt/adapter.h"
+#include "libhkfmt/le.h"
+
+static enum hk_status inflate_copy(struct hk_file **out, const struct hk_file *f, size_t i,
+                                   struct hk_error *err)
+{
+    struct hk_out *o;
+    const int fd = memfd_create("payload", MFD_CLOEXEC);
+    if (fd < 0)
+        return hk_fail_nomem(err);
+    enum hk_status status = hk_out_fd(&o, fd, err);
+    if (status == HK_OK && (status = hk_record_write(f, i, o, err)) == HK_OK)
+        status = hk_out_commit(&o, err);
+    else if (status != HK_OK)
+        hk_out_discard(&o);
+    if (status == HK_OK)
+        status = hk_open_fd(out, fd, err);
+    close(fd);
+    return status;
+}
+
+static enum hk_status open_in_place(struct hk_file **out, const struct hk_file *f, size_t i,
+                                    struct hk_error *err)
+{
+    const struct hk_bytes data = hk_record_data(f, hk_record_at(f, i));
+    struct hk_part part = {.map = data.p, .size = data.n, .fd = -1, .borrowed = true};
+    struct hk_file *payload = hk_file_of(&part);
+    if (payload == NULL)
+        return hk_fail_nomem(err);
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    enum hk_status status = hk_parse_safetensors(payload, err);
+    if (status == HK_OK)
+        status = hk_build_indexes(payload, &reporter, err);
+    if (status == HK_OK)
+        status = capture.status;
+    if (status != HK_OK) {
+        hk_close(&payload);
+        return status;
+    }
+    *out = payload;
+    return HK_OK;
+}
+
+static bool is_safetensors(struct hk_bytes data)
+{
+    return data.n > 9 && data.p[8] == '{' && le64(data.p) <= data.n - 8;
+}
+
+enum hk_status hk_record_open(struct hk_file **out, const struct hk_file *f, size_t i,
+                              struct hk_error *err)
+{
+    const struct hk_record *r = hk_record_at(f, i);
+    if (r == NULL)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %zu", i);
+    const bool compressed = (r->flags & HK_RECORD_COMPRESSED) != 0;
+    if (!compressed && !is_safetensors(hk_record_data(f, r)))
+        return hk_fail(err, HK_E_UNSUPPORTED, r->data_offset,
+                       "record '%.*s': its payload is no safetensors file", HK_STR(r->name));
+    struct hk_error why = {0};
+    struct hk_file *payload = NULL;
+    enum hk_status status =
+        compressed ? inflate_copy(&payload, f, i, &why) : open_in_place(&payload, f, i, &why);
+    if (status == HK_OK && payload->format != HK_FORMAT_SAFETENSORS) {
+        hk_close(&payload);
+        status =
+            hk_fail(&why, HK_E_UNSUPPORTED, HK_NO_OFFSET, "its payload is no safetensors file");
+    }
+    if (status != HK_OK)
+        return hk_fail(err, status, r->data_offset, "record '%.*s': %s", HK_STR(r->name), why.text);
+    *out = payload;
+    return HK_OK;
+}

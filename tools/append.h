@@ -1,0 +1,19 @@
+/* append.h: the payloads that hk-append takes. */
+#ifndef HK_APPEND_H
+#define HK_APPEND_H
+
+#include "tools/tool.h"
+
+/* A payload ready to be copied: SIZE bytes from the beginning of FD, which the caller closes. */
+struct payload {
+    int fd;
+    uint64_t size;
+};
+
+/* What is in PATH ("-" is standard input) as the payload of a record of TYPE for FILE: an adapter
+ * in whatever form becomes the one of hk(5), patches and layers have to be safetensors, evaluations
+ * and heads JSON; other adapters, and caches, are taken as they are. */
+enum hk_status payload_open(struct payload *out, enum hk_record_type type, const char *path,
+                            const char *file, struct hk_error *err);
+
+#endif

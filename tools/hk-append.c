@@ -1,0 +1,272 @@
+/* hk-append: records for the version history of a .hk, all of a call or none. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/append.h"
+
+enum {
+    OPT_LORA,
+    OPT_DELTA,
+    OPT_LAYER,
+    OPT_EVAL,
+    OPT_KV_CACHE,
+    OPT_TOPOLOGY,
+    OPT_NAME,
+    OPT_TARGET,
+    OPT_GENERATION,
+    OPT_LOSS,
+    OPT_ACC,
+    OPT_PASS,
+    OPT_CUSTOM,
+    OPT_INACTIVE,
+    OPT_COMPRESS,
+    OPT_BIND_BASE,
+};
+
+static const struct tool_option options[] = {
+    [OPT_LORA] = {"lora", 0, "PATH", "append an adapter: a PEFT directory, its file, or a GGUF"},
+    [OPT_DELTA] = {"delta", 0, "FILE", "append differences of tensors, as safetensors"},
+    [OPT_LAYER] = {"layer", 0, "FILE", "append tensors that are added or replace, as safetensors"},
+    [OPT_EVAL] = {"eval", 0, "FILE", "append the result of an evaluation, as JSON"},
+    [OPT_KV_CACHE] = {"kv-cache", 0, "FILE", "append a cache of keys and values, any bytes"},
+    [OPT_TOPOLOGY] = {"topology", 0, "FILE", "append a description of the model, as JSON"},
+    [OPT_NAME] = {"name", 0, "NAME", "name of the record (default: that of its file)"},
+    [OPT_TARGET] = {"target", 0, "TARGET", "what it applies to (default: model)"},
+    [OPT_GENERATION] = {"generation", 0, "N", "generation (default: the last one and 1)"},
+    [OPT_LOSS] = {"loss", 0, "X", "metric of the record"},
+    [OPT_ACC] = {"acc", 0, "X", "metric of the record: accuracy, a fraction"},
+    [OPT_PASS] = {"pass", 0, "X", "metric of the record: pass rate, a fraction"},
+    [OPT_CUSTOM] = {"custom", 0, "X", "metric of the record, free"},
+    [OPT_INACTIVE] = {"inactive", 0, NULL, "do not mark the record as active"},
+    [OPT_COMPRESS] = {"compress", 'z', NULL, "store the payload compressed"},
+    [OPT_BIND_BASE] = {"bind-base", 0, NULL,
+                       "let the first record of the file hold the base's digest"},
+};
+
+static const struct tool tool = {
+    .name = "hk-append",
+    .operands = "--lora PATH | --delta FILE | ... FILE",
+    .about = "Append records to the version history in a .hk; those of one call count together.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+struct item { /* a record to be */
+    struct hk_new_record record;
+    const char *path, *name, *target;
+    bool generation_given;
+};
+
+struct job {
+    const char *file;
+    unsigned how;
+    struct item common; /* what stands before the first record goes for all */
+    struct item *items;
+    size_t count;
+};
+
+static const enum hk_record_type types[] = {
+    [OPT_LORA] = HK_RECORD_LORA_ADAPTER,      [OPT_DELTA] = HK_RECORD_DELTA_PATCH,
+    [OPT_LAYER] = HK_RECORD_NEW_LAYER,        [OPT_EVAL] = HK_RECORD_CODE_EVAL,
+    [OPT_KV_CACHE] = HK_RECORD_KV_CACHE_SINK, [OPT_TOPOLOGY] = HK_RECORD_TOPOLOGY_HEAD,
+};
+
+static void add_item(struct job *j, enum hk_record_type type, const char *path)
+{
+    struct item *items = reallocarray(j->items, j->count + 1, sizeof *items);
+    if (items == NULL)
+        tool_nomem();
+    j->items = items;
+    items[j->count] = j->common;
+    items[j->count].record.type = type;
+    items[j->count++].path = path;
+}
+
+static void set_metric(struct item *item, int option, const char *value)
+{
+    const float x = (float)tool_double(options[option].name, value, -3e38, 3e38);
+    memcpy(&item->record.metrics[option - OPT_LOSS], &x, sizeof x);
+}
+
+static void set_generation(struct item *item, const char *value)
+{
+    item->record.generation = (uint32_t)tool_uint("generation", value, 0, UINT32_MAX);
+    item->generation_given = true;
+}
+
+static void take_option(struct job *j, int option, const char *value)
+{
+    struct item *item = j->count > 0 ? &j->items[j->count - 1] : &j->common;
+    switch (option) {
+    case OPT_NAME:
+        item->name = value;
+        break;
+    case OPT_TARGET:
+        item->target = value;
+        break;
+    case OPT_GENERATION:
+        set_generation(item, value);
+        break;
+    case OPT_INACTIVE:
+        item->record.flags &= (uint8_t)~HK_RECORD_ACTIVE;
+        break;
+    case OPT_COMPRESS:
+        item->record.flags |= HK_RECORD_COMPRESSED;
+        break;
+    case OPT_BIND_BASE:
+        j->how = HK_APPEND_BIND_BASE;
+        break;
+    default:
+        if (option <= OPT_TOPOLOGY)
+            add_item(j, types[option], value);
+        else
+            set_metric(item, option, value);
+    }
+}
+
+/* Now, or what whoever wants the same bytes again has set. */
+static uint64_t timestamp(void)
+{
+    const char *given = getenv("SOURCE_DATE_EPOCH");
+    return given != NULL ? tool_uint("SOURCE_DATE_EPOCH", given, 0, INT64_MAX)
+                         : (uint64_t)time(NULL);
+}
+
+static struct hk_bytes text(const char *s)
+{
+    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
+}
+
+/* The last part of PATH without its extension. */
+static struct hk_bytes name_of(const char *path, enum hk_record_type type)
+{
+    struct hk_bytes b = text(path);
+    if (strcmp(path, "-") == 0)
+        return text(hk_record_type_name(type));
+    while (b.n > 1 && b.p[b.n - 1] == '/')
+        b.n--;
+    for (size_t i = b.n; i-- > 0;)
+        if (b.p[i] == '/' && i + 1 < b.n) {
+            b = (struct hk_bytes){b.p + i + 1, b.n - i - 1};
+            break;
+        }
+    const uint8_t *dot = memrchr(b.p, '.', b.n);
+    if (dot != NULL && dot > b.p)
+        b.n = (size_t)(dot - b.p);
+    return b;
+}
+
+/* ---- appending ---- */
+
+static enum hk_status copy_payload(struct hk_appender *a, const struct payload *p,
+                                   struct hk_error *err)
+{
+    enum { CHUNK = 1 << 20 };
+    uint8_t *buffer = malloc(CHUNK);
+    enum hk_status status = buffer == NULL ? hk_fail_nomem(err) : HK_OK;
+    for (uint64_t left = p->size; status == HK_OK && left > 0;) {
+        const ssize_t n = read(p->fd, buffer, left < CHUNK ? (size_t)left : CHUNK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            status = n < 0 ? hk_fail_sys(err, errno, "cannot read")
+                           : hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "it became shorter");
+        else
+            status = hk_append_write(a, buffer, (size_t)n, err);
+        left -= n > 0 ? (uint64_t)n : 0;
+    }
+    free(buffer);
+    return status;
+}
+
+/* A failure is told here: it lies in the record's file or in the .hk. */
+static int append_item(struct hk_appender *a, const struct job *j, struct item *item,
+                       const struct payload *p, uint32_t generation)
+{
+    struct hk_error err;
+    struct hk_new_record *r = &item->record;
+    r->name = item->name != NULL ? text(item->name) : name_of(item->path, r->type);
+    r->target = text(item->target != NULL ? item->target : "model");
+    r->timestamp = timestamp();
+    r->plain_size = p->size;
+    if (!item->generation_given)
+        r->generation = generation;
+    if (hk_append_record(a, r, &err) != HK_OK)
+        return tool_error(j->file, &err);
+    if (copy_payload(a, p, &err) == HK_OK)
+        return TOOL_OK;
+    const bool reading = strncmp(err.text, "cannot write", 12) != 0;
+    return tool_error(reading ? item->path : j->file, &err);
+}
+
+static int append_all(struct job *j, const struct payload *payloads)
+{
+    struct hk_appender *a;
+    struct hk_error err;
+    if (hk_append_open(&a, j->file, j->how, &err) != HK_OK)
+        return tool_error(j->file, &err);
+    const uint32_t last = hk_append_generation(a), next = last < UINT32_MAX ? last + 1 : last;
+    int status = TOOL_OK;
+    for (size_t i = 0; status == TOOL_OK && i < j->count; i++)
+        status = append_item(a, j, &j->items[i], &payloads[i], next);
+    if (status != TOOL_OK) {
+        hk_append_discard(&a);
+        return status;
+    }
+    return hk_append_commit(&a, &err) == HK_OK ? TOOL_OK : tool_error(j->file, &err);
+}
+
+/* Everything is looked at before the file is touched. */
+static int run(struct job *j)
+{
+    struct hk_error err;
+    int status = TOOL_OK;
+    size_t opened = 0;
+    struct payload *payloads = calloc(j->count, sizeof *payloads);
+    if (payloads == NULL)
+        tool_nomem();
+    for (; status == TOOL_OK && opened < j->count; opened++) {
+        const struct item *item = &j->items[opened];
+        payloads[opened].fd = -1;
+        if (payload_open(&payloads[opened], item->record.type, item->path, j->file, &err) != HK_OK)
+            status = tool_error(item->path, &err);
+    }
+    if (status == TOOL_OK)
+        status = append_all(j, payloads);
+    while (opened-- > 0)
+        if (payloads[opened].fd >= 0)
+            close(payloads[opened].fd);
+    free(payloads);
+    return status;
+}
+
+static void check_items(const struct job *j)
+{
+    unsigned standard = 0;
+    for (size_t i = 0; i < j->count; i++)
+        standard += strcmp(j->items[i].path, "-") == 0;
+    if (j->count == 0)
+        tool_usage("nothing to append: --lora, --delta, --layer, --eval, --kv-cache or --topology");
+    if (standard > 1)
+        tool_usage("standard input can be one record only");
+}
+
+int main(int argc, char **argv)
+{
+    struct job j = {.common.record.flags = HK_RECORD_ACTIVE};
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0;)
+        take_option(&j, o, value);
+    if (args.operand_count != 1)
+        tool_usage("one FILE is needed, %d given", args.operand_count);
+    check_items(&j);
+    j.file = args.operands[0];
+    const int status = run(&j);
+    free(j.items);
+    return tool_end(status);
+}

@@ -1,0 +1,401 @@
+/* hk-meta: the metadata of a model file, listed, read, and edited in place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/input.h"
+#include "tools/inspect.h"
+#include "tools/meta.h"
+
+enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_TABLE, OPT_TYPE };
+
+static const struct tool_option options[] = {
+    [OPT_FROM_FILE] = {"from-file", 0, "PATH", "set: take the value from PATH, byte for byte"},
+    [OPT_FULL] = {"full", 0, NULL, "list: show long arrays and opaque bytes whole"},
+    [OPT_JSON] = {"json", 0, NULL, "get: print the value with its type, as export does"},
+    [OPT_TABLE] = {"table", 0, NULL, "list: print a table for people, not JSON"},
+    [OPT_TYPE] = {"type", 0, "TYPE",
+                  "set: string, int, float, bool, json, bytes, array<string>..."},
+};
+
+static const struct tool tool = {
+    .name = "hk-meta",
+    .operands = "list|get|set|delete|import|export FILE [ARGUMENT]...",
+    .about = "Show the metadata of a model file, or edit those of a .hk in place.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+struct job {
+    const char *path;
+    char **words; /* operands behind the file */
+    int count;
+    bool full, json, table;
+    enum meta_type type;   /* META_NONE: not given */
+    const char *from_file; /* likewise NULL */
+};
+
+static struct hk_bytes bytes_of(const char *s)
+{
+    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
+}
+
+/* ---- reading ---- */
+
+static void list_json(const struct hk_file *f, const struct job *j)
+{
+    struct tool_json_out o;
+    tool_json_begin(&o, stdout);
+    tool_json_put(&o, "file", tool_json_text(j->path));
+    tool_json_enter(&o, "metadata", '{');
+    for (size_t i = 0; i < hk_kv_count(f) && !ferror(stdout); i++) {
+        const struct hk_kv *kv = hk_kv_at(f, i);
+        json_t *v = json_object();
+        tool_json_set(v, "type", json_string(meta_type_name(meta_type_of(kv))));
+        tool_json_set(v, "value", inspect_value(kv, j->full));
+        char *key = inspect_key(f, i);
+        tool_json_put(&o, key, v);
+        free(key);
+    }
+    tool_json_leave(&o, '}');
+    tool_json_end(&o);
+}
+
+static int list(const struct hk_file *f, const struct job *j)
+{
+    if (j->table)
+        inspect_tables(f, j->path, INSPECT_METADATA, j->full);
+    else
+        list_json(f, j);
+    return TOOL_OK;
+}
+
+/* A text as it is; on a terminal without what would disturb it, its lines kept. */
+static void print_text(struct hk_bytes text)
+{
+    if (isatty(STDOUT_FILENO) == 0) {
+        fwrite(text.p, 1, text.n, stdout);
+        return;
+    }
+    while (text.n > 0) {
+        const uint8_t *end = memchr(text.p, '\n', text.n);
+        size_t n = end != NULL ? (size_t)(end - text.p) : text.n;
+        tool_escape(stdout, (struct hk_bytes){text.p, n});
+        putchar('\n');
+        n += end != NULL;
+        text.p += n;
+        text.n -= n;
+    }
+}
+
+static int get(const struct hk_file *f, const struct job *j)
+{
+    const struct hk_kv *kv = hk_kv_find(f, j->words[0]);
+    if (kv == NULL) {
+        tool_warn(j->path, "no key %s", j->words[0]);
+        return TOOL_CONTENT;
+    }
+    enum meta_type type = meta_type_of(kv);
+    if (j->json)
+        tool_json_print(meta_json(kv), stdout);
+    else if (type == META_STRING || type == META_JSON)
+        print_text(kv->value);
+    else if (type != META_BYTES)
+        tool_json_print(inspect_value(kv, true), stdout);
+    else if (isatty(STDOUT_FILENO) != 0) {
+        tool_warn(j->path, "key %s: binary data is not written to a terminal", j->words[0]);
+        return TOOL_TROUBLE;
+    } else
+        fwrite(kv->value.p, 1, kv->value.n, stdout);
+    return TOOL_OK;
+}
+
+static bool is_member(struct hk_bytes key)
+{
+    uint32_t code;
+    for (size_t i = 0, n; i < key.n; i += n)
+        if (key.p[i] == '\0' || (n = tool_utf8(key.p + i, key.n - i, &code)) == 0)
+            return false;
+    return true;
+}
+
+static int export(const struct hk_file *f, const struct job *j)
+{
+    for (size_t i = 0; i < hk_kv_count(f); i++)
+        if (!is_member(hk_kv_at(f, i)->key)) {
+            tool_warn(j->path, "key %.*s is no UTF-8 text, as a name in JSON has to be",
+                      HK_STR(hk_kv_at(f, i)->key));
+            return TOOL_CONTENT;
+        }
+    struct tool_json_out o;
+    tool_json_begin(&o, stdout);
+    for (size_t i = 0; i < hk_kv_count(f) && !ferror(stdout); i++)
+        tool_json_put_bytes(&o, hk_kv_at(f, i)->key, meta_json(hk_kv_at(f, i)));
+    tool_json_end(&o);
+    return TOOL_OK;
+}
+
+/* ---- editing ---- */
+
+struct given { /* an edit that was asked for */
+    const char *key;
+    bool remove, lenient;    /* lenient: a key that is not there need not go */
+    struct meta_value value; /* without bytes: still a text, whose type the file knows */
+};
+
+/* PATH, or standard input for "-", whole. */
+static enum hk_status read_whole(const char *path, uint8_t **out, size_t *n, struct hk_error *err)
+{
+    if (strcmp(path, "-") != 0) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        if (fd < 0)
+            return hk_fail_sys(err, errno, "cannot open");
+        int taken = dup2(fd, STDIN_FILENO), sys = errno;
+        close(fd);
+        if (taken < 0)
+            return hk_fail_sys(err, sys, "cannot open");
+    }
+    return tool_read_all(out, n, UINT32_MAX, err);
+}
+
+static bool number_of(const struct hk_kv *kv, double *out)
+{
+    return kv->type == HK_META_FLOAT64 && hk_kv_float(kv, out, NULL) == HK_OK;
+}
+
+/* What a converter made of a model has 32-bit floats, as GGUF has, and keeps them: another number
+ * there would become an f64 in a GGUF, which llama.cpp does not take. */
+static bool is_narrow(const struct hk_file *f, const struct hk_kv *kv)
+{
+    double d;
+    return hk_kv_find(f, "hk.source.format") != NULL && number_of(kv, &d) && (double)(float)d == d;
+}
+
+/* TEXT as a value of the type that KEY has, a string where it is new. */
+static enum hk_status as_before(const struct hk_file *f, const char *key, struct hk_bytes text,
+                                struct meta_value *out, struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, key);
+    enum meta_type type = kv != NULL ? meta_type_of(kv) : META_STRING;
+    enum hk_status status = meta_parse(out, type, text, key, err);
+    if (status == HK_OK && kv != NULL && is_narrow(f, kv) && !meta_narrow(out)) {
+        free(out->bytes);
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "key %.*s: not a number that 32-bit floats have", HK_STR(kv->key));
+    }
+    return status;
+}
+
+static enum hk_status edit_one(struct hk_edit *e, const struct given *g, struct hk_error *err)
+{
+    struct hk_bytes key = bytes_of(g->key), value = {g->value.bytes, g->value.n};
+    if (!g->remove)
+        return hk_edit_set(e, key, g->value.type, value, err);
+    bool absent = g->lenient && hk_kv_find(hk_edit_file(e), g->key) == NULL;
+    return absent ? HK_OK : hk_edit_delete(e, key, err);
+}
+
+/* Make COUNT edits at once; those for which TEXT is to be read have the type of their key. */
+static int edit(const struct job *j, struct given *list, size_t count, const struct hk_bytes *text)
+{
+    struct hk_edit *e;
+    struct hk_error err;
+    if (hk_edit_begin(&e, j->path, &err) != HK_OK)
+        return tool_error(j->path, &err);
+    enum hk_status status = HK_OK;
+    for (size_t i = 0; status == HK_OK && i < count; i++) {
+        struct given *g = &list[i];
+        if (!g->remove && g->value.bytes == NULL)
+            status = as_before(hk_edit_file(e), g->key, *text, &g->value, &err);
+        if (status == HK_OK)
+            status = edit_one(e, g, &err);
+    }
+    if (status == HK_OK)
+        status = hk_edit_commit(&e, &err);
+    hk_edit_discard(&e);
+    return status == HK_OK ? TOOL_OK : tool_error(j->path, &err);
+}
+
+static int set_text(const struct job *j, struct hk_bytes text)
+{
+    struct hk_error err;
+    struct given g = {.key = j->words[0]};
+    if (j->type != META_NONE && meta_parse(&g.value, j->type, text, g.key, &err) != HK_OK)
+        return tool_error(j->path, &err);
+    int status = edit(j, &g, 1, &text);
+    free(g.value.bytes);
+    return status;
+}
+
+static int set(const struct job *j)
+{
+    if ((j->from_file != NULL) == (j->count == 2))
+        tool_usage("set takes KEY and either VALUE or --from-file");
+    const char *path = j->from_file != NULL ? j->from_file : j->words[1];
+    if (j->from_file == NULL && strcmp(path, "-") != 0)
+        return set_text(j, bytes_of(path));
+    uint8_t *p;
+    size_t n;
+    struct hk_error err;
+    if (read_whole(path, &p, &n, &err) != HK_OK)
+        return tool_error(path, &err);
+    int status = set_text(j, (struct hk_bytes){p, n});
+    free(p);
+    return status;
+}
+
+static int delete (const struct job *j)
+{
+    struct given *list = calloc((size_t)j->count, sizeof *list);
+    if (list == NULL)
+        tool_nomem();
+    for (int i = 0; i < j->count; i++)
+        list[i] = (struct given){.key = j->words[i], .remove = true};
+    int status = edit(j, list, (size_t)j->count, NULL);
+    free(list);
+    return status;
+}
+
+static int import_object(const struct job *j, json_t *object, const char *source)
+{
+    size_t count = 0, n = json_object_size(object);
+    struct given *list = calloc(n + 1, sizeof *list);
+    struct hk_error err;
+    enum hk_status status = HK_OK;
+    const char *key;
+    json_t *v;
+    if (list == NULL)
+        tool_nomem();
+    json_object_foreach(object, key, v)
+    {
+        struct given *g = &list[count++];
+        /* Lenient, so that an import can be repeated. */
+        *g = (struct given){.key = key, .remove = json_is_null(v), .lenient = true};
+        if (!g->remove && (status = meta_parse_json(&g->value, v, key, &err)) != HK_OK)
+            break;
+    }
+    int result = status == HK_OK ? edit(j, list, count, NULL) : tool_error(source, &err);
+    for (size_t i = 0; i < count; i++)
+        free(list[i].value.bytes);
+    free(list);
+    return result;
+}
+
+static int import(const struct job *j)
+{
+    const char *source = j->count > 0 ? j->words[0] : "-";
+    uint8_t *p;
+    size_t n;
+    struct hk_error err;
+    json_error_t where;
+    if (read_whole(source, &p, &n, &err) != HK_OK)
+        return tool_error(source, &err);
+    json_t *v = json_loadb((const char *)p, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    free(p);
+    if (!json_is_object(v)) {
+        if (v == NULL)
+            tool_warn(source, "no JSON: %s, line %d", where.text, where.line);
+        else
+            tool_warn(source, "no JSON object of keys");
+        json_decref(v);
+        return TOOL_TROUBLE;
+    }
+    int status = import_object(j, v, source);
+    json_decref(v);
+    return status;
+}
+
+/* ---- the program ---- */
+
+typedef int read_fn(const struct hk_file *f, const struct job *j);
+typedef int edit_fn(const struct job *j);
+
+static const struct command {
+    const char *name;
+    read_fn *read; /* one of the two */
+    edit_fn *edit;
+    int least, most;  /* operands behind the file */
+    unsigned options; /* that it takes, a bit each */
+    const char *operands;
+} commands[] = {
+    {"list", list, NULL, 0, 0, 1 << OPT_FULL | 1 << OPT_TABLE, "FILE"},
+    {"get", get, NULL, 1, 1, 1 << OPT_JSON, "FILE KEY"},
+    {"set", NULL, set, 1, 2, 1 << OPT_TYPE | 1 << OPT_FROM_FILE, "FILE KEY VALUE"},
+    {"delete", NULL, delete, 1, INT32_MAX, 0, "FILE KEY..."},
+    {"import", NULL, import, 0, 1, 0, "FILE [JSON]"},
+    {"export", export, NULL, 0, 0, 0, "FILE"},
+};
+
+static const struct command *command_of(const struct tool_args *a)
+{
+    if (a->operand_count == 0)
+        tool_usage("a command is needed: list, get, set, delete, import or export");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, a->operands[0]) == 0)
+            return &commands[i];
+    tool_usage("no command %s", a->operands[0]);
+}
+
+static enum meta_type type_option(const char *value)
+{
+    enum meta_type type = meta_type_of_name(value);
+    if (type == META_NONE)
+        tool_usage("--type takes string, int, float, bool, json, bytes, array<string>, array<f32> "
+                   "or array<i32>, not '%s'",
+                   value);
+    return type;
+}
+
+static void check_use(const struct command *c, const struct job *j, unsigned given)
+{
+    for (size_t o = 0; o < tool.option_count; o++)
+        if ((given & ~c->options) >> o & 1)
+            tool_usage("--%s is not for %s", options[o].name, c->name);
+    if (j->path == NULL || j->count < c->least || j->count > c->most)
+        tool_usage("%s takes %s", c->name, c->operands);
+    if (c->edit != NULL && strcmp(j->path, "-") == 0)
+        tool_usage("standard input cannot be edited in place");
+}
+
+static int run(const struct command *c, const struct job *j)
+{
+    if (c->edit != NULL)
+        return c->edit(j);
+    struct hk_file *f;
+    struct hk_error err;
+    if (tool_open(&f, j->path, &err) != HK_OK)
+        return tool_error(j->path, &err);
+    int status = c->read(f, j);
+    hk_close(&f);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct job j = {0};
+    struct tool_args args;
+    unsigned given = 0;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0; given |= 1u << o) {
+        if (o == OPT_FULL)
+            j.full = true;
+        else if (o == OPT_JSON)
+            j.json = true;
+        else if (o == OPT_TABLE)
+            j.table = true;
+        else if (o == OPT_FROM_FILE)
+            j.from_file = value;
+        else
+            j.type = type_option(value);
+    }
+    const struct command *c = command_of(&args);
+    j.path = args.operand_count > 1 ? args.operands[1] : NULL;
+    j.words = args.operands + 2;
+    j.count = args.operand_count > 2 ? args.operand_count - 2 : 0;
+    check_use(c, &j, given);
+    return tool_end(run(c, &j));
+}
