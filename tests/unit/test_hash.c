@@ -13,7 +13,7 @@ struct all {
     digest files[1], tensors[SAMPLE_TENSORS], base;
 };
 
-static struct hk_file *open_image(const struct image *image)
+static struct hk_file *opened(const struct image *image)
 {
     struct hk_file *f;
     struct hk_error err;
@@ -151,7 +151,7 @@ static void check_base(const struct hk_file *f, const struct all *a)
     must(hk_base_digest(f, base, &err), &err, "base");
     ok(memcmp(base, a->base, SIZE) == 0, "the base digest alone is the same");
     struct image moved = sample(4096, 3);
-    struct hk_file *g = open_image(&moved);
+    struct hk_file *g = opened(&moved);
     struct all b = hash_all(g, NULL);
     ok(memcmp(a->base, b.base, SIZE) == 0 && memcmp(a->tensors, b.tensors, sizeof b.tensors) == 0,
        "other places and more records: the same base and tensors");
@@ -190,7 +190,7 @@ int main(void)
 {
     check_known();
     struct image image = sample(128, 1);
-    struct hk_file *f = open_image(&image);
+    struct hk_file *f = opened(&image);
     struct all a = hash_all(f, NULL);
     check_tensors(f, &image, &a);
     check_loops(f, &a);
