@@ -333,6 +333,24 @@ print(max(abs(x - y) for x, y in zip(a, b)))')
         "$want"
 }
 
+@test "a model directory and what is made of it" {
+    need_shared
+    local m=$SHARED/fixtures/models
+    hk-convert "$m/stories260K-hf" x.hk
+    hk-convert --split-size 300k x.hk s.hk
+    for other in "$m/stories260K-hf" s-00002-of-*.hk s.hk.index.json; do
+        t hk-diff --tensors x.hk "$other"
+        assert_status 0
+        assert_out ''
+    done
+    t hk-diff --json --tensors "$m/stories260K-hf" "$m/stories260K-hf-bf16-sharded"
+    assert_status 1
+    assert_json '[len(v["tensors"]["added"]),len(v["tensors"]["removed"])]' '[0,0]'
+    assert_json 'sorted(set(t["b"]["type"] for t in v["tensors"]["changed"]))' '["bf16"]'
+    t hk-diff --tensors --cosine 0.9999 "$m/stories260K-hf" "$m/stories260K-hf-bf16-sharded"
+    assert_status 0
+}
+
 @test "trouble is 2" {
     mkhk x.hk
     echo text >bad
