@@ -28,7 +28,7 @@ static void end_before_staging(const struct hk_file *f, const uint8_t *map, uint
     uint64_t first = hk_staging_start(map, *end);
     if (first >= start)
         *end = first;
-    if (at < *end && *end - at >= HK_STAGING_SIZE && hk_is_staging(map + at, *end - at))
+    if (at < *end && hk_is_staging(map + at, *end - at))
         *end = at;
 }
 
