@@ -67,6 +67,14 @@ static void cut_tiles(struct arena *a, struct hke_context *c)
                 : cut(a, 1, c->kernels->tiles_bytes((enum hkk_kind)kind, c->batch, cols));
 }
 
+/* What adapters make of the input of N tokens, where there are any. */
+static void cut_low(struct arena *a, const struct hke_context *c, size_t n,
+                    float *low[HKE_TOGETHER])
+{
+    for (size_t i = 0; i < HKE_TOGETHER; i++)
+        low[i] = c->model->most_rank > 0 ? cut(a, n, c->model->most_rank * sizeof **low) : NULL;
+}
+
 static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_worker *w)
 {
     const struct hke_params *p = &c->model->params;
@@ -86,6 +94,7 @@ static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_
         .h = cut(a, p->width, sizeof(float)),
     };
     cut_acts(a, c, 1, w->acts);
+    cut_low(a, c, 1, w->low);
 }
 
 static void cut_all(struct arena *a, struct hke_context *c)
@@ -96,6 +105,7 @@ static void cut_all(struct arena *a, struct hke_context *c)
     cut_heads(a, c);
     cut_acts(a, c, c->batch, c->acts);
     cut_tiles(a, c);
+    cut_low(a, c, c->batch, c->low);
     c->logits = cut(a, c->logit_rows, p->vocab * sizeof *c->logits);
     for (unsigned i = 0; i < hke_pool_workers(c->pool); i++)
         cut_worker(a, c, &c->worker[i]);

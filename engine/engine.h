@@ -61,6 +61,12 @@ HK_MUST enum hk_status hke_model_new(struct hke_model **out, const struct hk_fil
 void hke_model_free(struct hke_model **m);
 const struct hke_params *hke_model_params(const struct hke_model *m);
 
+/* From now on M computes with A's changes too, SCALE times; before any context of M.
+ * HK_E_UNSUPPORTED names a tensor whose change cannot be applied while running (a DoRA, one trained
+ * whole): M is then only to be freed. A is copied. */
+HK_MUST enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a,
+                                       double scale, struct hk_error *err);
+
 /* Name of the I-th architecture that is run here; NULL past the last. */
 const char *hke_architecture(size_t i);
 

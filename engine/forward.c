@@ -161,12 +161,14 @@ static void look_back(const struct hke_pass *p, struct hke_worker *own, size_t l
     struct hke_input in;
     hke_input_of(p, own, normed(p, own, 0), p->n, qkv, 3, &in);
     norm_all(p, own, l->attn_norm, layer == 0, 0, &in);
+    hke_lower(p, own, &in);
     project(p, own, layer, &in);
     if (from == p->n)
         return;
     hke_attend(p, own, layer, from);
     hke_input_of(p, own, c->att + from * att, p->n - from, o, 1, &in);
     hke_input_round_all(p, &in);
+    hke_lower(p, own, &in);
     hke_multiply(p, own, &in, &l->o, c->h + from * m->width);
     barrier(p);
 }
@@ -181,10 +183,12 @@ static void feed_forward(const struct hke_pass *p, struct hke_worker *own, size_
     struct hke_input in;
     hke_input_of(p, own, normed(p, own, from), p->n - from, both, 2, &in);
     norm_all(p, own, l->ffn_norm, false, from, &in);
+    hke_lower(p, own, &in);
     hke_multiply_gated(p, own, &in, &l->gate, &l->up, c->gate);
     barrier(p);
     hke_input_of(p, own, c->gate, p->n - from, down, 1, &in);
     hke_input_round_all(p, &in);
+    hke_lower(p, own, &in);
     hke_multiply(p, own, &in, &l->down, c->h + from * m->width);
     barrier(p);
 }
@@ -234,6 +238,7 @@ static void logits(const struct hke_pass *p, struct hke_worker *own)
     struct hke_input in;
     hke_input_of(p, own, normed(p, own, 0), p->rows, &w, 1, &in);
     norm_rows(p, own, &in);
+    hke_lower(p, own, &in);
     hke_multiply(p, own, &in, w, p->c->logits);
 }
 

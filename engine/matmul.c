@@ -22,8 +22,12 @@ void hke_input_of(const struct hke_pass *p, const struct hke_worker *own, const 
 {
     void *const *memory = hke_pass_alone(p) ? own->acts : p->c->acts;
     in->kinds = 1u << HKK_KIND_F32;
-    for (size_t i = 0; i < count; i++)
+    in->count = count;
+    for (size_t i = 0; i < count; i++) {
         in->kinds |= 1u << kind_of(p->c, w[i]);
+        in->w[i] = w[i];
+        in->low[i] = hke_pass_alone(p) ? own->low[i] : p->c->low[i];
+    }
     for (unsigned kind = HKK_KIND_F32; kind < HKK_KINDS; kind++)
         if (in->kinds & 1u << kind) {
             hkk_acts_place(&in->as[kind], (enum hkk_kind)kind, x, n, w[0]->cols, memory[kind]);
@@ -55,8 +59,7 @@ void hke_input_round_all(const struct hke_pass *p, const struct hke_input *in)
 
 /* ---- rows ---- */
 
-/* As weights lie in a file. */
-static void make_little(float *x, size_t n)
+void hke_make_little(float *x, size_t n)
 {
     if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
         return;
@@ -69,8 +72,8 @@ static void make_little(float *x, size_t n)
 }
 
 /* Rows [BEGIN, END) of W to y[t * stride], y[t * stride + 1], ... */
-static void rows(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
-                 const struct hke_matrix *w, size_t begin, size_t end, float *y, size_t stride)
+static void base_rows(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                      const struct hke_matrix *w, size_t begin, size_t end, float *y, size_t stride)
 {
     const struct hke_context *c = p->c;
     const struct hkk_acts *a = &in->as[kind_of(c, w)];
@@ -83,9 +86,16 @@ static void rows(const struct hke_pass *p, struct hke_worker *own, const struct 
     for (size_t r = begin; r < end; r += HKE_ROW_GROUP) {
         size_t n = end - r < HKE_ROW_GROUP ? end - r : HKE_ROW_GROUP;
         hk_decoder_read(w->decoder, (uint64_t)r * w->cols, n * w->cols, own->row);
-        make_little(own->row, n * w->cols);
+        hke_make_little(own->row, n * w->cols);
         c->kernels->matmul[HKK_F32](&m, 0, n, a, y + (r - begin), stride, own->scratch);
     }
+}
+
+static void rows(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                 const struct hke_matrix *w, size_t begin, size_t end, float *y, size_t stride)
+{
+    base_rows(p, own, in, w, begin, end, y, stride);
+    hke_raise(in, w, begin, end, y, stride);
 }
 
 static size_t smaller(size_t a, size_t b)

@@ -48,6 +48,7 @@ struct hke_matrix {                 /* [rows][cols] of any decodable type */
     const uint8_t *data; /* in the file, whole rows of TYPE for which there are kernels; or NULL */
     unsigned type;       /* enum hkk_type */
     size_t rows, cols;
+    struct hke_low_rank *low; /* what adapters add, or NULL */
 };
 
 struct hke_layer { /* vectors are decoded once; NULL: absent */
@@ -66,6 +67,7 @@ struct hke_model {
     float *rope_factors;    /* rope_dims / 2 divisors of the frequencies; NULL: all 1 */
     double *rope_frequency; /* rope_dims / 2: turn of a pair from one position to the next */
     struct hke_layer *layers;
+    size_t most_rank; /* of what adapters add to one matrix; 0: nothing */
 };
 
 /* Every tensor of F has a type that can be decoded. HK_E_UNSUPPORTED names tensor and type. */
@@ -123,6 +125,7 @@ uint16_t *hke_cache_values(const struct hke_cache *c, size_t layer, size_t head,
 enum {
     HKE_ROW_GROUP = 16,    /* rows that are handed out together, and decoded together */
     HKE_FFN_ROWS = 256,    /* most rows of the gate that a worker takes at once */
+    HKE_TOGETHER = 3,      /* most matrices with the same input */
     HKE_SPLIT_TOKENS = 16, /* at most these have the segments of their past shared out */
 };
 
@@ -137,6 +140,7 @@ struct hke_worker { /* what a thread has for itself */
     /* Where a pass has one token, as the context's members of these names. */
     float *x, *h;
     void *acts[HKK_KINDS];
+    float *low[HKE_TOGETHER];
 };
 
 struct hke_context {
@@ -158,6 +162,7 @@ struct hke_context {
     float *gate;               /* batch x ffn; in the memory of q, k, v and att */
     void *acts[HKK_KINDS];     /* rounded activations of the product that is next, of each kind */
     void *tiles[HKK_KINDS];    /* the same in tiles, or NULL */
+    float *low[HKE_TOGETHER];  /* batch x most_rank: what adapters make of the input; or NULL */
     float *logits;             /* logit_rows x vocab */
     struct hke_worker *worker; /* one for each of the pool */
     const float *last;         /* logits of the last position evaluated */
@@ -199,7 +204,10 @@ struct hke_product {
 /* What a product is made with: the numbers as they are, and rounded in each way that is needed. */
 struct hke_input {
     struct hkk_acts as[HKK_KINDS];
-    unsigned kinds; /* bits of enum hkk_kind */
+    unsigned kinds;                           /* bits of enum hkk_kind */
+    const struct hke_matrix *w[HKE_TOGETHER]; /* COUNT matrices that it is multiplied with */
+    float *low[HKE_TOGETHER];                 /* of each: [n][rank], set by hke_lower() */
+    size_t count;
 };
 
 /* matmul.c: X is [n][cols]; W (COUNT matrices) tells what kinds are needed. Rounded in memory that
@@ -222,6 +230,18 @@ void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct
 void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
                         const struct hke_input *in, const struct hke_matrix *gate,
                         const struct hke_matrix *up, float *y);
+
+/* As weights lie in a file. */
+void hke_make_little(float *x, size_t n);
+
+/* low_rank.c: what adapters make of IN, whose numbers are complete: shared among the workers, then
+ * a barrier; neither where IN's matrices have no adapters, no barrier where each worker is alone.
+ */
+void hke_lower(const struct hke_pass *p, const struct hke_worker *own, const struct hke_input *in);
+/* Add that to rows [BEGIN, END) of W's product, y[t * stride], y[t * stride + 1], ... */
+void hke_raise(const struct hke_input *in, const struct hke_matrix *w, size_t begin, size_t end,
+               float *y, size_t stride);
+void hke_low_rank_free(struct hke_low_rank **low);
 
 /* attention.c: C->att of the tokens from FROM on, whose keys and values are in the cache; then a
  * barrier. */

@@ -321,8 +321,10 @@ static void free_layer(struct hke_layer *l)
     struct hke_matrix *matrices[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
     float *vectors[] = {l->attn_norm, l->ffn_norm, l->q_bias, l->k_bias,
                         l->v_bias,    l->q_norm,   l->k_norm};
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
         hk_decoder_free(&matrices[i]->decoder);
+        hke_low_rank_free(&matrices[i]->low);
+    }
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
         free(vectors[i]);
 }
@@ -333,6 +335,7 @@ void hke_free_weights(struct hke_model *m)
         free_layer(&m->layers[i]);
     hk_decoder_free(&m->embedding.decoder);
     hk_decoder_free(&m->output.decoder);
+    hke_low_rank_free(&m->output.low);
     free(m->output_norm);
     free(m->rope_factors);
     free(m->rope_frequency);

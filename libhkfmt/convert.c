@@ -28,7 +28,7 @@ static void end_before_staging(const struct hk_file *f, const uint8_t *map, uint
     uint64_t first = hk_staging_start(map, *end);
     if (first >= start)
         *end = first;
-    if (at < *end && *end - at >= HK_STAGING_SIZE && hk_is_staging(map + at, *end - at))
+    if (at < *end && hk_is_staging(map + at, *end - at))
         *end = at;
 }
 
@@ -37,7 +37,7 @@ static void end_before_staging(const struct hk_file *f, const uint8_t *map, uint
 struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
 {
     const struct hk_part *p = &f->parts[part];
-    if (f->format != HK_FORMAT_HK || p->size < HK_HEADER_SIZE)
+    if (f->format != HK_FORMAT_HK || f->without_appendix || p->size < HK_HEADER_SIZE)
         return (struct hk_bytes){0};
     const uint8_t *h = p->map;
     uint64_t start = le64(h + HK_AT_APPENDIX_OFFSET), end = p->size;

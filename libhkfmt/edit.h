@@ -15,7 +15,8 @@
 
 enum { HK_STAGING_SIZE = 80 };
 
-void hk_staging_head(uint8_t p[HK_STAGING_SIZE], uint64_t base);
+/* SETTLED: what follows the head is where it is to stay. */
+void hk_staging_head(uint8_t p[HK_STAGING_SIZE], uint64_t base, bool settled);
 /* Whether the N bytes at P begin with such a head, or are the beginning of one. */
 bool hk_is_staging(const uint8_t *p, uint64_t n);
 /* Where all that belongs to the edit begins whose head stands directly before OFFSET of MAP; OFFSET

@@ -4,21 +4,22 @@
 #include "libhkfmt/le.h"
 #include "libhkfmt/wire.h"
 
-enum { AT_MARK = 16, AT_BASE = 48, AT_SIZE = 72 };
+enum { AT_MARK = 16, AT_BASE = 48, AT_SETTLED = 56, AT_SIZE = 72 };
 
-void hk_staging_head(uint8_t p[HK_STAGING_SIZE], uint64_t base)
+void hk_staging_head(uint8_t p[HK_STAGING_SIZE], uint64_t base, bool settled)
 {
     static const char mark[] = "metadata edit in progress (hk)";
     memset(p, 0, HK_STAGING_SIZE);
     memcpy(p + AT_MARK, mark, sizeof mark);
     put64(p + AT_BASE, base);
+    p[AT_SETTLED] = settled;
     put64(p + AT_SIZE, INT64_MAX);
 }
 
 bool hk_is_staging(const uint8_t *p, uint64_t n)
 {
     uint8_t head[HK_STAGING_SIZE];
-    hk_staging_head(head, 0);
+    hk_staging_head(head, 0, false);
     return n > 0 && memcmp(p, head, n < AT_BASE ? (size_t)n : AT_BASE) == 0 &&
            (n < sizeof head || memcmp(p + AT_SIZE, head + AT_SIZE, 8) == 0);
 }
@@ -126,13 +127,11 @@ static uint64_t behind_staging(const struct hk_file *f, uint64_t base)
     return inside && hk_staging_start(f->parts[0].map, start) == base ? start : base;
 }
 
-/* Whether what counts is still where it was staged. The place directly behind BASE is where
- * metadata may stay, but not where a table that had to move does. */
+/* Whether what counts is still where it was staged. */
 static bool is_staged(const struct hk_file *f, uint64_t base)
 {
     uint64_t start = behind_staging(f, base);
-    bool table = f->header.tensor_toc_size > 0 && f->header.tensor_toc_offset > base;
-    return start != base && (table || start != base + (8 - base % 8) % 8 + HK_STAGING_SIZE);
+    return start != base && f->parts[0].map[start - HK_STAGING_SIZE + AT_SETTLED] == 0;
 }
 
 /* Every byte behind BASE is accounted for: metadata and table, with what an edit has written before

@@ -183,7 +183,10 @@ static bool settle(struct writing *w)
     if (w->home)
         return mark(w, w->tail->base) && write_home(w) && switch_to(w, HK_HEADER_SIZE) &&
                cut(w, w->tail->keep);
-    return mark(w, end) && write_marked(w, w->low, behind) && switch_to(w, behind) && cut(w, end);
+    if (!mark(w, end))
+        return false;
+    hk_staging_head(w->block.p, w->tail->base, true);
+    return write_marked(w, w->low, behind) && switch_to(w, behind) && cut(w, end);
 }
 
 /* Of a block directly behind the last section and the mark behind it, rounded up. */
@@ -236,7 +239,7 @@ static enum hk_status plan(struct writing *w, const struct hk_file *f,
         return no_room(m->bytes.n + table, room, err);
     uint8_t *head = hk_buf_room(&w->block, HK_STAGING_SIZE);
     if (head != NULL)
-        hk_staging_head(head, w->tail->base);
+        hk_staging_head(head, w->tail->base, false);
     hk_buf_put(&w->block, m->bytes.p, m->bytes.n);
     if (w->table_moves)
         hk_buf_put(&w->block, f->parts[0].map + h->tensor_toc_offset, (size_t)table);

@@ -21,9 +21,9 @@ static void report(struct hk_hashing *h, size_t n)
     atomic_flag_clear(&h->reporting);
 }
 
-/* Of a model as large as memory no more than what is being read need be resident. Only pages of a
- * mapped file may be dropped, as only they come back with what they held. */
-static void drop_pages(const struct hk_part *part, struct hk_bytes b)
+/* Advise on the whole pages of B, if they are of PART's mapping: only such pages come back with
+ * what they held once they are dropped. */
+static void advise(const struct hk_part *part, struct hk_bytes b, int advice)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), map = (uintptr_t)part->map;
     uintptr_t from = (uintptr_t)b.p, to = from + b.n;
@@ -32,7 +32,27 @@ static void drop_pages(const struct hk_part *part, struct hk_bytes b)
     from = (from + page - 1) / page * page;
     to = to / page * page;
     if (from < to)
-        (void)madvise((void *)from, to - from, MADV_DONTNEED);
+        (void)madvise((void *)from, to - from, advice);
+}
+
+/* The chunk of T that begins at AT. */
+static struct hk_bytes chunk_at(const struct hk_hash_task *t, size_t at)
+{
+    size_t left = at < t->bytes.n ? t->bytes.n - at : 0;
+    return (struct hk_bytes){left > 0 ? t->bytes.p + at : NULL, left < CHUNK ? left : CHUNK};
+}
+
+/* The next chunk is on its way while one is hashed, and then that one is given back: of a model as
+ * large as memory no more than this need be resident. */
+static enum hk_status hash_chunk(struct hk_sha256 *sha, const struct hk_hash_task *t, size_t at)
+{
+    struct hk_bytes chunk = chunk_at(t, at), next = chunk_at(t, at + chunk.n);
+    if (next.n > SMALL_CHUNK)
+        advise(t->part, next, MADV_WILLNEED);
+    enum hk_status status = hk_sha256_add(sha, chunk.p, chunk.n, NULL);
+    if (chunk.n > SMALL_CHUNK)
+        advise(t->part, chunk, MADV_DONTNEED);
+    return status;
 }
 
 static enum hk_status hash_range(struct hk_hashing *h, const struct hk_hash_task *t)
@@ -42,10 +62,8 @@ static enum hk_status hash_range(struct hk_hashing *h, const struct hk_hash_task
     if (status != HK_OK)
         return status;
     for (size_t at = 0, n; status == HK_OK && at < t->bytes.n; at += n) {
-        n = t->bytes.n - at < CHUNK ? t->bytes.n - at : CHUNK;
-        status = hk_sha256_add(sha, t->bytes.p + at, n, NULL);
-        if (n > SMALL_CHUNK)
-            drop_pages(t->part, (struct hk_bytes){t->bytes.p + at, n});
+        n = chunk_at(t, at).n;
+        status = hash_chunk(sha, t, at);
         report(h, n);
     }
     if (status == HK_OK)

@@ -811,6 +811,49 @@ HK_API HK_MUST enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
 HK_API HK_MUST enum hk_status hk_save(struct hk_file *f, const char *path, enum hk_format to,
                                       const struct hk_convert_options *opt, struct hk_error *err);
 
+/* ---- signing ---- */
+
+struct hk_digests {
+    uint8_t base[HK_SHA256_SIZE];     /* hk_base_digest() */
+    uint8_t metadata[HK_SHA256_SIZE]; /* of every pair in order: key, type and value, each behind
+                                         its length; keys of shards are left out */
+    uint8_t history[HK_SHA256_SIZE];  /* of every record in order: header, name, target and the
+                                         SHA-256  of the payload, each behind its length; of nothing
+                                         where there  is no record */
+};
+
+enum { HK_SIGNATURE_SIZE = 64 };
+
+/* Reads all of F. */
+HK_API HK_MUST enum hk_status hk_file_digests(const struct hk_file *f, struct hk_digests *out,
+                                              struct hk_error *err);
+/* Sign D with the Ed25519 private key in PEM text KEY, without a passphrase. What is signed is the
+ * text "hk-signature-1" and the three digests in hexadecimal digits, a line each. HK_E_FORMAT: no
+ * such key. */
+HK_API HK_MUST enum hk_status hk_sign(const struct hk_digests *d, struct hk_bytes key,
+                                      uint8_t out[HK_SIGNATURE_SIZE], struct hk_error *err);
+/* Whether SIGNATURE is that of D by the owner of the Ed25519 public key in PEM text KEY.
+ * HK_E_CHECKSUM: it is not; HK_E_FORMAT: no such key. */
+HK_API HK_MUST enum hk_status hk_sign_check(const struct hk_digests *d, struct hk_bytes key,
+                                            const uint8_t signature[HK_SIGNATURE_SIZE],
+                                            struct hk_error *err);
+
+/* ---- merging ---- */
+
+struct hk_merge_item {
+    size_t record; /* of the appendix: lora_adapter or delta_patch */
+    double scale;  /* times the adapter's own */
+};
+
+/* Write F, a .hk, to OUT with the COUNT records of ITEMS folded into the tensors that they change,
+ * in order; those become TYPE (f32, f16, bf16), all others stay as they are. The new file has no
+ * appendix; its metadata say under hk.merged (json) what was folded in. HK_E_UNSUPPORTED: a record,
+ * or something in it, cannot be applied. A delta's tensors have the names of the base's. */
+HK_API HK_MUST enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items,
+                                       size_t count, enum hk_type type,
+                                       const struct hk_convert_options *opt, struct hk_out *out,
+                                       struct hk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

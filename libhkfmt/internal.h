@@ -61,6 +61,7 @@ struct hk_file {
     size_t tensor_count;
     struct hk_how
         *how; /* of a view (view.h): where the bytes of each tensor come from, else NULL */
+    bool without_appendix; /* a view that leaves the records behind */
     struct hk_record *records;
     size_t record_count;
     struct hk_index kv_index, tensor_index;

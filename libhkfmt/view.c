@@ -176,6 +176,15 @@ enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, st
     return HK_OK;
 }
 
+enum hk_status hk_view_change(struct hk_view *v, size_t i, enum hk_type type, hk_row_fn *change,
+                              void *arg, struct hk_error *err)
+{
+    enum hk_status status = hk_view_decode(v, i, type, err);
+    v->file->how[i].change = change;
+    v->file->how[i].change_arg = arg;
+    return status;
+}
+
 /* A vector (a bias) has a row an element. */
 static uint64_t rows_of(const struct hk_tensor *t)
 {

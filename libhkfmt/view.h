@@ -12,12 +12,17 @@
  * rows 2i, 2i+1 of a head form a pair ("norm"), or rows i and i + head_dim/2 ("neox"). */
 enum hk_row_order { HK_ROWS_KEPT, HK_ROWS_TO_HALVES, HK_ROWS_TO_PAIRS };
 
+/* Change row ROW of a decoded tensor, COLS values, in place. */
+typedef void hk_row_fn(void *arg, uint64_t row, uint64_t cols, float *values);
+
 struct hk_how {                     /* one for each tensor of a view */
     const struct hk_tensor *source; /* in the file that the view was made from; resolved */
     const uint8_t *made;            /* the bytes themselves where they are in no file, else NULL */
     bool decoded;                   /* to the view's tensor's type: f32, f16 or bf16 */
     enum hk_row_order order;
-    uint32_t heads; /* of ORDER; divides the rows, and rows per head are even */
+    uint32_t heads;    /* of ORDER; divides the rows, and rows per head are even */
+    hk_row_fn *change; /* of a decoded tensor's source rows, or NULL */
+    void *change_arg;
 };
 
 struct hk_view {
@@ -47,6 +52,10 @@ enum hk_status hk_view_add(struct hk_view *v, const struct hk_tensor *t, const u
                            struct hk_error *err);
 /* Tensor I decoded to TYPE (f32, f16, bf16). HK_E_UNSUPPORTED: no decoder knows it. */
 enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, struct hk_error *err);
+/* Let CHANGE (with ARG) have each row of tensor I, which becomes TYPE, before it is rounded. A
+ * vector is one row. */
+enum hk_status hk_view_change(struct hk_view *v, size_t i, enum hk_type type, hk_row_fn *change,
+                              void *arg, struct hk_error *err);
 /* Tensor I with rows in the other order. HK_E_UNSUPPORTED: it is stored in a form that has no rows
  * (sparse, tiled, dual); HK_E_FORMAT: HEADS does not fit its rows. */
 enum hk_status hk_view_reorder(struct hk_view *v, size_t i, enum hk_row_order order, uint32_t heads,

@@ -56,8 +56,29 @@ static enum hk_status put_row(struct making *m, uint64_t r, struct hk_error *err
     return hk_copy_made(m->c, data + r * m->row_bytes, (size_t)m->row_bytes, err);
 }
 
+/* Rows that are changed are decoded whole. */
+static enum hk_status put_changed(struct making *m, struct hk_error *err)
+{
+    const enum hk_type type = (enum hk_type)m->t->type;
+    const uint64_t cols = hk_tensor_cols(m->t), rows = hk_tensor_rows(m->t);
+    float *row = cols <= SIZE_MAX / 8 ? malloc((size_t)cols * sizeof *row + 1) : NULL;
+    uint8_t *bytes = row != NULL ? malloc((size_t)cols * sizeof *row + 1) : NULL;
+    enum hk_status status = bytes == NULL ? hk_fail_nomem(err) : HK_OK;
+    for (uint64_t r = 0; status == HK_OK && r < rows; r++) {
+        hk_decoder_read(m->decoder, r * cols, (size_t)cols, row);
+        m->how->change(m->how->change_arg, r, cols, row);
+        m->c->overflows += hk_narrow(type, row, (size_t)cols, bytes);
+        status = hk_copy_made(m->c, bytes, (size_t)cols * hk_type_info(type)->block_bytes, err);
+    }
+    free(bytes);
+    free(row);
+    return status;
+}
+
 static enum hk_status put_rows(struct making *m, struct hk_error *err)
 {
+    if (m->how->change != NULL)
+        return put_changed(m, err);
     if (m->how->order == HK_ROWS_KEPT)
         return put_values(m, 0, hk_tensor_elems(m->t), err);
     enum hk_status status = HK_OK;

@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "engine/pool.h"
+#include "tools/adapters.h"
 #include "tools/input.h"
 #include "tools/machine.h"
 #include "tools/tool.h"
@@ -15,6 +16,7 @@ enum { MAX_TEXT = 1 << 30, DEFAULT_CTX = 512 };
 
 enum option {
     OPT_ACTIVATIONS,
+    OPT_ADAPTER,
     OPT_BATCH,
     OPT_CTX,
     OPT_FORCE,
@@ -27,6 +29,8 @@ enum option {
 
 static const struct tool_option options[] = {
     [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
+                     "run with an adapter of the file's history; may be given several times"},
     [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 512)"},
     [OPT_CTX] = {"ctx", 0, "N", "cut the text into windows of N tokens (default 512)"},
     [OPT_FORCE] = {"force", 'f', NULL, "overwrite an existing file of logits"},
@@ -49,6 +53,7 @@ struct perplexity {
     const char *path, *logits_path;
     struct hke_context_options context;
     bool ids_given, force, mlock;
+    struct adapters adapters;
 
     struct hk_file *file;
     struct hke_model *model;
@@ -68,6 +73,9 @@ static void set(struct perplexity *p, enum option option, const char *value)
     switch (option) {
     case OPT_ACTIVATIONS:
         p->context.activations = tool_activations(value);
+        break;
+    case OPT_ADAPTER:
+        adapters_add(&p->adapters, value);
         break;
     case OPT_BATCH:
         p->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
@@ -258,6 +266,8 @@ static enum hk_status prepare(struct perplexity *p)
     enum hk_status st = tool_open(&p->file, p->path, &p->err);
     if (st == HK_OK)
         st = hke_model_new(&p->model, p->file, &p->err);
+    if (st == HK_OK)
+        st = adapters_apply(&p->adapters, p->file, p->model, &p->err);
     if (st == HK_OK && p->mlock)
         st = hke_lock_weights(p->file, &p->err);
     if (st == HK_OK)
@@ -289,6 +299,7 @@ static void release(struct perplexity *p)
     hke_ids_free(&p->ids);
     hke_context_free(&p->ctx);
     hke_model_free(&p->model);
+    adapters_free(&p->adapters);
     hk_close(&p->file);
 }
 

@@ -178,6 +178,8 @@ static enum hk_status load(struct run *r)
     enum hk_status st = tool_open(&r->file, r->opt.path, &r->err);
     if (st == HK_OK)
         st = hke_model_new(&r->model, r->file, &r->err);
+    if (st == HK_OK)
+        st = adapters_apply(&r->opt.adapters, r->file, r->model, &r->err);
     if (st == HK_OK && r->opt.mlock)
         st = hke_lock_weights(r->file, &r->err);
     if (st == HK_OK)
@@ -219,6 +221,7 @@ static void release(struct run *r)
     hke_tokenizer_free(&r->tokenizer);
     hke_model_free(&r->model);
     hk_close(&r->file);
+    adapters_free(&r->opt.adapters);
     free(r->opt.stop);
 }
 

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/tool.h"
+#include "tools/signature.h"
 
-enum { OPT_PAYLOAD, OPT_STRICT, OPT_TEXT };
+enum { OPT_KEY, OPT_PAYLOAD, OPT_SIGNATURE, OPT_STRICT, OPT_TEXT };
 
 static const struct tool_option options[] = {
+    [OPT_KEY] = {"key", 'k', "KEY", "check the signature with the Ed25519 public key in file KEY"},
     [OPT_PAYLOAD] = {"payload", 0, NULL, "also read all payloads: values, digests"},
+    [OPT_SIGNATURE] = {"signature", 0, "SIGNATURE", "it is in SIGNATURE (default: FILE.sig)"},
     [OPT_STRICT] = {"strict", 0, NULL, "take warnings for errors"},
     [OPT_TEXT] = {"text", 0, NULL, "print one line a file for people, not JSON"},
 };
@@ -29,6 +31,8 @@ struct check {
     const char *file;
     bool payload, strict, text;
     json_t *errors, *warnings;
+    const char *key, *signature; /* files; NULL without */
+    json_t *signed_by;           /* what the signature says, where there is a key */
 };
 
 static json_t *fault_json(const struct hk_fault *fault)
@@ -106,6 +110,8 @@ static void print_report(const struct check *c, const struct hk_verify_report *r
     tool_json_set(v, "errors", json_incref(c->errors));
     tool_json_set(v, "warnings", json_incref(c->warnings));
     tool_json_set(v, "lineage", json_string(lineage_name(r)));
+    if (c->signed_by != NULL)
+        tool_json_set(v, "signature", json_incref(c->signed_by));
     tool_json_set(v, "checked", checked_json(r));
     if (r->errors > json_array_size(c->errors) || r->warnings > json_array_size(c->warnings)) {
         tool_json_set(v, "truncated", json_true());
@@ -125,6 +131,99 @@ static enum hk_status standard_path(char *buffer, size_t size, struct hk_error *
     return status;
 }
 
+/* Which of the three the signature was not made for. A digest that is as signed says nothing where
+ * the signature itself is not the key's. */
+static json_t *changes_json(const struct hk_digests *is, const struct hk_digests *was)
+{
+    json_t *v = json_array();
+    if (memcmp(is->base, was->base, HK_SHA256_SIZE) != 0)
+        tool_json_push(v, json_string("base"));
+    if (memcmp(is->metadata, was->metadata, HK_SHA256_SIZE) != 0)
+        tool_json_push(v, json_string("metadata"));
+    if (memcmp(is->history, was->history, HK_SHA256_SIZE) != 0)
+        tool_json_push(v, json_string("history"));
+    return v;
+}
+
+/* An error of code "signature", as hk_verify() would give it. */
+static void report_signature(struct check *c, struct hk_verify_report *r, const char *text)
+{
+    struct hk_fault fault = {.severity = HK_ERROR, .code = "signature", .offset = HK_NO_OFFSET};
+    snprintf(fault.text, sizeof fault.text, "%.200s", text);
+    r->errors++;
+    on_fault(c, &fault);
+}
+
+static void judge(struct check *c, struct hk_verify_report *r, const struct hk_digests *is,
+                  const struct signature *s, struct hk_bytes key, struct hk_error *err)
+{
+    json_t *changed = changes_json(is, &s->digests);
+    const bool genuine = hk_sign_check(&s->digests, key, s->bytes, err) == HK_OK;
+    c->signed_by = json_object();
+    tool_json_set(c->signed_by, "genuine", json_boolean(genuine));
+    tool_json_set(c->signed_by, "changed", json_incref(changed));
+    if (!genuine)
+        report_signature(c, r, err->text);
+    for (size_t i = 0; i < json_array_size(changed); i++) {
+        char text[64];
+        snprintf(text, sizeof text, "the %s is not what was signed",
+                 json_string_value(json_array_get(changed, i)));
+        report_signature(c, r, text);
+    }
+    json_decref(changed);
+}
+
+/* A key or a signature that cannot be read is trouble; what they say of the file goes into the
+ * report. *ABOUT: the file that a failure lies in. */
+static enum hk_status check_signature(struct check *c, const char *path, struct hk_verify_report *r,
+                                      const char **about, struct hk_error *err)
+{
+    struct signature s;
+    struct hk_bytes key;
+    struct hk_digests digests;
+    struct hk_file *f;
+    *about = c->signature;
+    enum hk_status status = signature_read(&s, c->signature, err);
+    if (status != HK_OK)
+        return status;
+    *about = c->key;
+    status = signature_key(&key, c->key, err);
+    if (status != HK_OK)
+        return status;
+    if (hk_sign_check(&s.digests, key, s.bytes, err) == HK_E_FORMAT)
+        status = HK_E_FORMAT;
+    *about = c->file;
+    if (status == HK_E_FORMAT)
+        *about = c->key;
+    else if ((status = hk_open(&f, path, err)) == HK_OK) {
+        status = hk_file_digests(f, &digests, err);
+        hk_close(&f);
+    }
+    if (status == HK_OK)
+        judge(c, r, &digests, &s, key, err);
+    free((void *)(uintptr_t)key.p);
+    return status;
+}
+
+/* The signature beside the file, unless one was named. */
+static int verify_signature(struct check *c, const char *path, struct hk_verify_report *r)
+{
+    struct hk_error err;
+    const char *about, *named = c->signature;
+    char *beside = NULL;
+    if (c->key == NULL)
+        return TOOL_OK;
+    if (named == NULL && asprintf(&beside, "%s.sig", c->file) < 0)
+        tool_nomem();
+    c->signature = named != NULL ? named : beside;
+    int status = TOOL_OK;
+    if (check_signature(c, path, r, &about, &err) != HK_OK)
+        status = tool_error(about, &err);
+    c->signature = named;
+    free(beside);
+    return status;
+}
+
 static int verify(struct check *c)
 {
     struct hk_verify_report r;
@@ -140,8 +239,9 @@ static int verify(struct check *c)
         status = hk_verify(path, c->payload ? HK_VERIFY_PAYLOAD : 0, on_fault, c, &r, &err);
     if (status != HK_OK)
         return tool_error(c->file, &err);
+    int trouble = verify_signature(c, path, &r);
     print_report(c, &r);
-    return is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT;
+    return tool_worse(trouble, is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT);
 }
 
 int main(int argc, char **argv)
@@ -153,10 +253,17 @@ int main(int argc, char **argv)
     for (int o; (o = tool_next(&args, &value)) >= 0;) {
         bool *switches[] = {
             [OPT_PAYLOAD] = &c.payload, [OPT_STRICT] = &c.strict, [OPT_TEXT] = &c.text};
-        *switches[o] = true;
+        if (o == OPT_KEY)
+            c.key = value;
+        else if (o == OPT_SIGNATURE)
+            c.signature = value;
+        else
+            *switches[o] = true;
     }
     if (args.operand_count == 0)
         tool_usage("no FILE given");
+    if (c.signature != NULL && (c.key == NULL || args.operand_count > 1))
+        tool_usage("--signature goes with --key and one FILE");
     int status = TOOL_OK;
     for (int i = 0; i < args.operand_count && !ferror(stdout); i++) {
         c.file = args.operands[i];
@@ -165,6 +272,8 @@ int main(int argc, char **argv)
         status = tool_worse(status, verify(&c));
         json_decref(c.errors);
         json_decref(c.warnings);
+        json_decref(c.signed_by);
+        c.signed_by = NULL;
     }
     return tool_end(status);
 }

@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "engine/stop.h"
+#include "tools/adapters.h"
 #include "tools/tool.h"
 
 /* ---- what the command line says (run_options.c) ---- */
@@ -19,6 +20,7 @@ struct run_options {
     struct hke_sampling sampling;
     struct hk_bytes *stop; /* free() it; the strings are the arguments */
     size_t stops;
+    struct adapters adapters;
 };
 
 /* Exits 2 where an option, or a variable that it falls back to, is not as it should be. */

@@ -8,6 +8,7 @@
 
 enum option {
     OPT_ACTIVATIONS,
+    OPT_ADAPTER,
     OPT_BATCH,
     OPT_CTX,
     OPT_FREQUENCY,
@@ -30,6 +31,8 @@ enum option {
 
 static const struct tool_option options[] = {
     [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
+                     "run with an adapter of the file's history; may be given several times"},
     [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of the prompt together (default 512)"},
     [OPT_CTX] = {"ctx", 0, "N", "room for N tokens (default: what the model was made for)"},
     [OPT_FREQUENCY] = {"frequency-penalty", 0, "P", "logits lose P for each time a token came"},
@@ -112,6 +115,9 @@ static void set(struct run_options *o, enum option option, const char *value)
     switch (option) {
     case OPT_ACTIVATIONS:
         o->context.activations = tool_activations(value);
+        break;
+    case OPT_ADAPTER:
+        adapters_add(&o->adapters, value);
         break;
     case OPT_BATCH:
         o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);

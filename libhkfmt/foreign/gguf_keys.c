@@ -47,34 +47,35 @@ static enum hk_status note_type(json_t *types, const struct hk_kv *kv, struct hk
     return good ? HK_OK : hk_fail_nomem(err);
 }
 
-static enum hk_status set_types(const json_t *types, struct hk_writer *w, struct hk_error *err)
+enum hk_status hk_gguf_types_text(const struct hk_file *f, char **out, struct hk_error *err)
 {
-    if (json_object_size(types) == 0)
-        return HK_OK;
-    char *text = json_dumps(types, JSON_COMPACT);
-    if (text == NULL)
-        return hk_fail_nomem(err);
-    struct hk_bytes value = {(const uint8_t *)text, strlen(text)};
-    enum hk_status status = hk_writer_set(w, types_key, HK_META_JSON, value, err);
-    free(text);
+    json_t *types = json_object();
+    enum hk_status status = types == NULL ? hk_fail_nomem(err) : HK_OK;
+    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++)
+        status = note_type(types, &f->kvs[i], err);
+    char *text = NULL;
+    if (status == HK_OK && json_object_size(types) > 0 &&
+        (text = json_dumps(types, JSON_COMPACT)) == NULL)
+        status = hk_fail_nomem(err);
+    json_decref(types);
+    if (status == HK_OK)
+        *out = text;
     return status;
 }
 
 enum hk_status hk_gguf_note_source(const struct hk_file *f, struct hk_writer *w,
                                    struct hk_error *err)
 {
-    json_t *types = json_object();
-    enum hk_status status = types == NULL ? hk_fail_nomem(err) : HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++)
-        if (!hk_is_shard_key(f, &f->kvs[i]))
-            status = note_type(types, &f->kvs[i], err);
+    char *types = NULL;
+    enum hk_status status = hk_gguf_types_text(f, &types, err);
     if (status == HK_OK)
         status = hk_writer_set_string(w, "hk.source.format", "gguf", err);
     if (status == HK_OK)
         status = hk_writer_set_int(w, "hk.source.gguf_version", f->header.version_major, err);
-    if (status == HK_OK)
-        status = set_types(types, w, err);
-    json_decref(types);
+    if (status == HK_OK && types != NULL)
+        status = hk_writer_set(w, types_key, HK_META_JSON,
+                               (struct hk_bytes){(const uint8_t *)types, strlen(types)}, err);
+    free(types);
     return status;
 }
 
@@ -82,7 +83,7 @@ enum hk_status hk_gguf_types_read(const struct hk_file *f, json_t **out, struct 
 {
     *out = NULL;
     const struct hk_kv *kv = hk_kv_find(f, "hk.gguf.types");
-    if (f->format != HK_FORMAT_HK || kv == NULL)
+    if (f->format == HK_FORMAT_GGUF || kv == NULL)
         return HK_OK;
     json_t *types = NULL;
     if (kv->type == HK_META_JSON || kv->type == HK_META_STRING)

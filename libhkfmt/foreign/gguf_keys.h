@@ -12,4 +12,8 @@ enum hk_status hk_gguf_types_read(const struct hk_file *f, json_t **out, struct 
 enum hk_status hk_gguf_recorded_type(const json_t *types, struct hk_bytes key, const char **out,
                                      struct hk_error *err);
 
+/* The value of hk.gguf.types in what is made from GGUF F, allocated with malloc(); NULL where there
+ * is nothing to record. */
+enum hk_status hk_gguf_types_text(const struct hk_file *f, char **out, struct hk_error *err);
+
 #endif

@@ -2,6 +2,7 @@
  * Llama 3.1's kind. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "libhkfmt/foreign/gguf_view.h"
 #include "libhkfmt/le.h"
@@ -60,12 +61,22 @@ static float llama3_factor(const struct llama3 *r, uint32_t dims, uint32_t i)
     return (float)(1 / ((1 - smooth) / r->factor + smooth));
 }
 
-/* llama.cpp takes these factors wherever it finds them. */
+/* llama.cpp refuses models of these with such a tensor. */
+static bool takes_factors(const char *architecture)
+{
+    return strcmp(architecture, "qwen2") != 0 && strcmp(architecture, "qwen3") != 0;
+}
+
 static enum hk_status add_factors(struct gguf_making *m, struct hk_error *err)
 {
     static const char name[] = "rope_freqs.weight";
     struct llama3 r;
     uint32_t head, dims;
+    if (!takes_factors(m->architecture))
+        return hk_fail(
+            err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+            "key '%s.rope.scaling.type': GGUF has no llama3 scaling for this architecture",
+            m->architecture);
     enum hk_status status = get_llama3(m, &r, err);
     if (status == HK_OK)
         status = hk_gguf_head_dims(m, &head, &dims, err);

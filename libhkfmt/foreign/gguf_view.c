@@ -83,14 +83,32 @@ static enum hk_status widen_vectors(struct hk_view *v, struct hk_error *err)
     return status;
 }
 
+/* They stay in the file, but llama.cpp reads them for other architectures only. */
+static void tell_betas(const struct gguf_making *m)
+{
+    static const struct {
+        const char *suffix;
+        double usual;
+    } betas[] = {{"rope.scaling.yarn_beta_fast", 32}, {"rope.scaling.yarn_beta_slow", 1}};
+    for (size_t i = 0; i < sizeof betas / sizeof *betas; i++) {
+        const struct hk_kv *kv = hk_gguf_find(m, betas[i].suffix);
+        double v = betas[i].usual;
+        if (kv != NULL && hk_kv_float(kv, &v, NULL) == HK_OK && v != betas[i].usual)
+            hk_lost(m->opt, "key '%s.%s' is %g, but llama.cpp takes %g for this architecture",
+                    m->architecture, betas[i].suffix, v, betas[i].usual);
+    }
+}
+
 static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
 {
     /* Models from elsewhere have a style; a GGUF comes back as it was. */
     const bool styled = hk_kvlist_find(&m->v->kvs, "hk.rope_style") != NULL;
     drop_tied_output(m->v);
     enum hk_status status = settle_order(m, err);
-    if (status == HK_OK && styled)
+    if (status == HK_OK && styled) {
+        tell_betas(m);
         status = widen_vectors(m->v, err);
+    }
     if (status == HK_OK)
         status = hk_gguf_settle_scaling(m, err);
     return status == HK_OK ? hk_view_ready(m->v, err) : status;

@@ -20,7 +20,7 @@ static bool is_dropped(const struct making *m, const struct hk_kv *kv)
 {
     if (hk_is_shard_key(m->f, kv))
         return true;
-    if (m->f->format != HK_FORMAT_HK)
+    if (m->f->format == HK_FORMAT_GGUF)
         return false;
     struct hk_bytes source;
     bool from_gguf = hk_bytes_are(kv->key, "hk.source.format") &&

@@ -52,23 +52,20 @@ static enum hk_status read_config(struct opening *o)
 
 /* ---- weights ---- */
 
-static bool is_part(const struct hk_file *f, const char *name)
-{
-    for (size_t i = 0; i < f->part_count; i++)
-        if (f->parts[i].name != NULL && strcmp(f->parts[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Every file named like a part of the weights is one. */
+/* Every file named like a part of the weights is one. Both lists are in order of names. */
 static enum hk_status check_named(const struct opening *o, const struct hk_hf_weights *w)
 {
-    for (size_t i = 0; w->index && i < w->count; i++)
-        if (!is_part(o->f, w->names[i]))
+    const struct hk_file *f = o->f;
+    size_t part = 0;
+    for (size_t i = 0; w->index && i < w->count; i++) {
+        while (part < f->part_count && strcmp(f->parts[part].name, w->names[i]) < 0)
+            part++;
+        if (part == f->part_count || strcmp(f->parts[part].name, w->names[i]) != 0)
             return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
                            "'%s' is there, but model.safetensors.index.json does not name it: it "
                            "is open which weights are meant",
                            w->names[i]);
+    }
     return HK_OK;
 }
 

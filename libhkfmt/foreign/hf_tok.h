@@ -44,6 +44,7 @@ struct hk_tok { /* a tokenizer being read */
     bool spm;
     bool space_prefix; /* SPM only */
     bool ignore_merges;
+    bool kept;             /* the JSON files are stored ones: there are no others */
     bool pairs;            /* merges are lists of two strings */
     const char *templates; /* the file that the chat template is from, or NULL */
     struct hk_tok_token *token;
@@ -90,6 +91,8 @@ enum hk_status hk_tok_check_bpe(struct hk_tok *t);
 bool hk_tok_has_bytes(const struct hk_tok *t);
 enum hk_status hk_tok_read_bpe(struct hk_tok *t);
 enum hk_status hk_tok_read_spm(struct hk_tok *t);
+/* hf_tok_decoder.c */
+enum hk_status hk_tok_check_decoder(const struct hk_tok *t);
 /* tokenizer.model alone. */
 enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t);
 /* Normalizer and pre-tokenizer of a byte-level vocabulary. */

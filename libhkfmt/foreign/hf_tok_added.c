@@ -162,7 +162,7 @@ static enum hk_status from_settings(struct hk_tok *t, json_t *decoder)
 /* Ordinary added tokens of older directories; T->extra keeps their texts. */
 static enum hk_status from_list(struct hk_tok *t)
 {
-    enum hk_status s = hk_tok_json(t, "added_tokens.json", &t->extra);
+    enum hk_status s = t->kept ? HK_OK : hk_tok_json(t, "added_tokens.json", &t->extra);
     const char *text;
     size_t n;
     json_t *id;

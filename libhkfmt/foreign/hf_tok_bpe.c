@@ -51,6 +51,8 @@ enum hk_status hk_tok_read_bpe(struct hk_tok *t)
     hk_kvlist_text(t->out, "tokenizer.ggml.model", "gpt2");
     enum hk_status s = hk_tok_put_pre(t);
     if (s == HK_OK)
+        s = hk_tok_check_decoder(t);
+    if (s == HK_OK)
         s = hk_tok_read_merges(t, &m);
     if (s == HK_OK)
         s = hk_tok_read_added(t);

@@ -191,7 +191,7 @@ static enum hk_status score_piece(struct hk_tok *t, struct trial *x, struct hk_t
                        HK_STR(token->piece));
     bool letter = x->n <= 1;
     merge_all(x);
-    if (x->n == 2)
+    if (x->n == 2 && token->type == HK_TOK_NORMAL)
         return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tokenizer.json: model.merges: no merge makes \"%.*s\" of what its text "
                        "comes to, so that no scores are equal to these merges",
@@ -211,7 +211,7 @@ static enum hk_status check_bytes(const struct hk_tok *t, const struct hk_tok_me
     return HK_OK;
 }
 
-/* Added tokens never come about by merging: a text has them no more when it is merged. */
+/* Added tokens do not come about by merging: a text has them no more when it is merged. */
 static enum hk_status score_all(struct hk_tok *t, const struct hk_tok_merges *m)
 {
     enum hk_status s = check_bytes(t, m);
@@ -221,7 +221,8 @@ static enum hk_status score_all(struct hk_tok *t, const struct hk_tok_merges *m)
     else
         *x = (struct trial){.t = t, .merges = m};
     for (uint32_t i = 0; i < t->count && s == HK_OK; i++) {
-        if (t->token[i].type == HK_TOK_NORMAL && t->token[i].piece.n > 0)
+        bool user = t->token[i].type == HK_TOK_USER && t->token[i].in_model;
+        if ((t->token[i].type == HK_TOK_NORMAL || user) && t->token[i].piece.n > 0)
             s = score_piece(t, x, &t->token[i]);
     }
     free(x);
@@ -320,6 +321,8 @@ enum hk_status hk_tok_read_spm(struct hk_tok *t)
     enum hk_status s = t->ignore_merges
                            ? unsupported(t, "model.ignore_merges", "with byte_fallback")
                            : read_blanks(t);
+    if (s == HK_OK)
+        s = hk_tok_check_decoder(t);
     if (s == HK_OK)
         s = mark_bytes(t);
     if (s == HK_OK)

@@ -13,19 +13,20 @@ static enum hk_status keep_json(const struct hk_tok *t)
     return hk_tok_put_json(t, "hk.hf.tokenizer", t->json);
 }
 
-/* What the keys do not tell of how the files said it. */
+/* What the keys do not tell of how the files said it: "outside" are tokens that model.vocab does
+ * not have. */
 static enum hk_status keep_form(const struct hk_tok *t)
 {
-    json_t *form = json_pack("{s:b, s:[]}", "pairs", t->pairs, "vocab"),
-           *vocab = json_object_get(form, "vocab");
+    json_t *form = json_pack("{s:b, s:[]}", "pairs", t->pairs, "outside"),
+           *outside = json_object_get(form, "outside");
     bool good = form != NULL;
     if (t->templates != NULL)
         good &= json_object_set_new(form, "template", json_string(t->templates)) == 0;
     if (t->spm && t->model != NULL)
         good &= json_object_set_new(form, "scores", json_string("tokenizer.model")) == 0;
     for (uint32_t i = 0; i < t->count && good; i++)
-        if (t->token[i].in_model && t->token[i].added)
-            good = json_array_append_new(vocab, json_integer(i)) == 0;
+        if (t->token[i].added && !t->token[i].in_model)
+            good = json_array_append_new(outside, json_integer(i)) == 0;
     enum hk_status s =
         good ? hk_tok_put_json(t, "hk.hf.tokenizer_form", form) : hk_fail_nomem(t->err);
     json_decref(form);

@@ -1,8 +1,10 @@
 /* Metadata as the strings of __metadata__, with what "hk.types" needs to turn them back. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "libhkfmt/foreign/gguf.h"
+#include "libhkfmt/foreign/gguf_keys.h"
 #include "libhkfmt/foreign/st.h"
 #include "libhkfmt/json_scan.h"
 #include "libhkfmt/le.h"
@@ -146,36 +148,68 @@ static enum hk_status put_pair(struct hk_buf *b, struct hk_buf *types, const str
     return status;
 }
 
-static enum hk_status put_pairs(struct hk_buf *b, struct hk_buf *types, const struct hk_file *f,
-                                struct hk_error *err)
+/* __metadata__ in the making. */
+struct members {
+    struct hk_buf *b;
+    struct hk_buf types;
+    bool any;
+};
+
+static enum hk_status put_member(struct members *m, const struct hk_kv *kv, struct hk_error *err)
 {
-    bool any = false;
-    for (size_t i = 0; i < f->kv_count; i++) {
+    hk_buf_text(m->b, m->any ? "," : "\"__metadata__\":{");
+    m->any = true;
+    return put_pair(m->b, &m->types, kv, err);
+}
+
+static struct hk_bytes bytes(const char *s)
+{
+    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
+}
+
+/* What a .hk made from GGUF F would have too, so that types that .hk does not tell apart stay. */
+static enum hk_status put_source(struct members *m, const struct hk_file *f, struct hk_error *err)
+{
+    uint8_t version[8];
+    char *types = NULL;
+    put64(version, f->header.version_major);
+    enum hk_status status = hk_gguf_types_text(f, &types, err);
+    struct hk_kv kvs[] = {
+        {bytes("hk.source.format"), bytes("gguf"), .type = HK_META_STRING},
+        {bytes("hk.source.gguf_version"), {version, sizeof version}, .type = HK_META_INT64},
+        {bytes("hk.gguf.types"), bytes(types != NULL ? types : ""), .type = HK_META_JSON},
+    };
+    for (size_t i = 0; status == HK_OK && i < (types != NULL ? 3 : 2); i++)
+        status = put_member(m, &kvs[i], err);
+    free(types);
+    return status;
+}
+
+static enum hk_status put_pairs(struct members *m, const struct hk_file *f, struct hk_error *err)
+{
+    const bool gguf = f->format == HK_FORMAT_GGUF;
+    enum hk_status status = gguf ? hk_gguf_refuse_keys(f, err) : HK_OK;
+    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++) {
         const struct hk_kv *kv = &f->kvs[i];
         /* How a .hk is laid out: of no meaning here. */
-        if (hk_is_shard_key(f, kv) || hk_bytes_are(kv->key, "hk.alignment"))
-            continue;
-        hk_buf_text(b, any ? "," : "\"__metadata__\":{");
-        any = true;
-        enum hk_status status = put_pair(b, types, kv, err);
-        if (status != HK_OK)
-            return status;
+        if (!hk_is_shard_key(f, kv) && !hk_bytes_are(kv->key, "hk.alignment"))
+            status = put_member(m, kv, err);
     }
-    if (types->n > 0) {
-        hk_buf_text(types, "}");
-        hk_buf_text(b, ",\"hk.types\":");
-        hk_json_quote(b, (struct hk_bytes){types->p, types->n});
-    }
-    hk_buf_text(b, any ? "}," : "");
-    return HK_OK;
+    return status == HK_OK && gguf ? put_source(m, f, err) : status;
 }
 
 enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err)
 {
-    struct hk_buf types = {0};
-    enum hk_status status = put_pairs(b, &types, f, err);
-    if (status == HK_OK && (b->failed || types.failed))
+    struct members m = {.b = b};
+    enum hk_status status = put_pairs(&m, f, err);
+    if (status == HK_OK && m.types.n > 0) {
+        hk_buf_text(&m.types, "}");
+        hk_buf_text(b, ",\"hk.types\":");
+        hk_json_quote(b, (struct hk_bytes){m.types.p, m.types.n});
+    }
+    hk_buf_text(b, m.any ? "}," : "");
+    if (status == HK_OK && (b->failed || m.types.failed))
         status = hk_fail_nomem(err);
-    hk_buf_free(&types);
+    hk_buf_free(&m.types);
     return status;
 }

@@ -156,6 +156,22 @@ mixed='{"metadata":[["k","string","v"]],"tensors":[
     [[ $(wc -l <<<"$output") -eq 5 ]]
 }
 
+@test "a model directory, a safetensors file and shards have the base of their .hk" {
+    need_shared
+    local m=$SHARED/fixtures/models
+    for source in stories260K-hf stories260K-hf-bf16-sharded stories260K-hf/model.safetensors; do
+        hk-convert -f "$m/$source" x.hk 2>/dev/null
+        [[ $(hk-hash --base "$m/$source" | cut -c -64) == "$(hk-hash --base x.hk | cut -c -64)" ]] || fail "$source"
+    done
+    hk-convert -f "$m/stories260K-hf" x.hk
+    hk-convert --split-size 300k x.hk s.hk
+    t hk-hash --base x.hk s-*.hk s.hk.index.json
+    assert_status 0
+    [[ $(wc -l <<<"$output") -gt 3 && $(cut -c -64 <<<"$output" | sort -u | wc -l) -eq 1 ]]
+    t hk-hash --file s-00001-of-*.hk
+    assert_out "$(sha256sum s-*.hk)"
+}
+
 @test "sha256sum checks what hk-hash prints, and hk-hash what sha256sum prints" {
     make_models
     hk-hash --file model.hk model.gguf >list

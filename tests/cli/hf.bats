@@ -412,36 +412,77 @@ PY
     done
 }
 
-# The peer reads no betas of these families, so yarn is as it has it without.
+@test "a GGUF has yarn's betas too, though llama.cpp does not read them, and that is said" {
+    make_dir --change '{"config":{"rope_scaling":{"type":"yarn","factor":4,"beta_fast":8}}}' m
+    t hk-convert m m.gguf
+    assert_status 0
+    assert_err_has "key 'llama.rope.scaling.yarn_beta_fast' is 8, but llama.cpp takes 32 for this architecture"
+    logits_of m a.f32
+    logits_of m.gguf b.f32
+    at_least "$(cosine a.f32 b.f32)" 0.9999999
+}
+
+@test "a llama3 rope goes to GGUF where llama.cpp has it" {
+    local change='{"config":{"rope_scaling":{"type":"llama3","factor":8,"low_freq_factor":1,
+        "high_freq_factor":4,"original_max_position_embeddings":64}}}'
+    for family in llama mistral; do
+        make_dir --family $family --change "$change" m
+        hk-convert -f m m.gguf
+        logits_of m a.f32
+        logits_of m.gguf b.f32
+        at_least "$(cosine a.f32 b.f32)" 0.9999999
+    done
+    for family in qwen2 qwen3; do
+        make_dir --family $family --change "$change" m
+        t hk-convert -f m m.gguf
+        assert_fails 1 "key '$family.rope.scaling.type': GGUF has no llama3 scaling for this architecture"
+    done
+}
+
+# in_peer NAME ROPE: the trained model with another rope has in the peer the logits that it has here.
+in_peer() {
+    local got
+    rm -rf m
+    cp -r "$SHARED/fixtures/trained/$1" m
+    chmod -R u+w m
+    "$PYTHON" - "$2" <<'PY'
+import json, sys
+with open("m/config.json") as f:
+    config = json.load(f)
+theta = config.pop("rope_theta", None) or config["rope_parameters"]["rope_theta"]
+config["rope_scaling"], config["rope_parameters"] = None, json.loads('{%s,"rope_theta":%r}' % (sys.argv[1], theta))
+with open("m/config.json", "w") as f:
+    json.dump(config, f)
+PY
+    head -c 1600 m/val.tokens.u32 >some
+    hk-convert -f m m.hk
+    hk-convert -f m.hk m.gguf 2>/dev/null
+    for model in m.hk m.gguf; do
+        hk-perplexity --ids --ctx 400 -f --activations f32 --logits $model.f32 $model <some >/dev/null 2>&1
+    done
+    "$PYTHON" "$SHARED/peer/peer.py" logits m.gguf --tokens some --out peer.f32 --no-repack --kv f32 --threads 2
+    got=$(cosine m.hk.f32 peer.f32)
+    at_least "$got" 0.9999 || fail "$1, $2: cosine $got to the peer"
+    at_least "$(cosine m.hk.f32 m.gguf.f32)" 0.9999999 || fail "$1, $2: another as a GGUF"
+    if [[ $2 == *default* ]]; then
+        cp m.hk.f32 plain.f32
+    elif [[ $2 != *dynamic* ]]; then
+        refute at_least "$(cosine m.hk.f32 plain.f32)" 0.9999
+    fi
+}
+
 @test "a directory that becomes a GGUF has the same logits in the peer, whatever its rope" {
     need_shared
     [[ -n ${PEER_LIB:-} ]] || skip 'SKIPPED: PEER_LIB does not say where llama.cpp is'
-    local dir=$SHARED/fixtures/trained/tiny-llama name
-    head -c 1600 "$dir/val.tokens.u32" >some
-    for rope in plain '"type":"linear","factor":4.0' \
-        '"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":128' \
-        '"rope_type":"yarn","factor":4,"original_max_position_embeddings":128' \
-        '"rope_type":"yarn","factor":4,"original_max_position_embeddings":128,"attention_factor":1.3' \
-        '"rope_type":"dynamic","factor":4'; do
-        rm -rf m
-        cp -r "$dir" m
-        chmod -R u+w m
-        "$PYTHON" - "$rope" <<'PY'
-import json, sys
-config = json.load(open("m/config.json"))
-config["rope_scaling"] = None if sys.argv[1] == "plain" else json.loads("{%s}" % sys.argv[1])
-json.dump(config, open("m/config.json", "w"))
-PY
-        hk-convert -f m m.hk
-        hk-convert -f m.hk m.gguf 2>/dev/null
-        hk-perplexity --ids --ctx 400 -f --activations f32 --logits ours.f32 m.hk <some >/dev/null 2>&1
-        hk-perplexity --ids --ctx 400 -f --activations f32 --logits again.f32 m.gguf <some >/dev/null 2>&1
-        "$PYTHON" "$SHARED/peer/peer.py" logits m.gguf --tokens some --out peer.f32 --no-repack --kv f32 --threads 2
-        name=$(cosine ours.f32 peer.f32)
-        at_least "$name" 0.9999 || fail "$rope: cosine $name to the peer"
-        at_least "$(cosine ours.f32 again.f32)" 0.9999999 || fail "$rope: another as a GGUF"
-        [[ $rope != plain ]] || cp ours.f32 plain.f32
-        [[ $rope == plain || $rope == *dynamic* ]] || ! at_least "$(cosine ours.f32 plain.f32)" 0.9999 ||
-            fail "$rope: as without it"
+    local original='"original_max_position_embeddings":128' rope
+    for rope in '"rope_type":"default"' '"rope_type":"linear","factor":4.0' '"rope_type":"dynamic","factor":4' \
+        "\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,$original" \
+        "\"rope_type\":\"yarn\",\"factor\":4,$original" \
+        "\"rope_type\":\"yarn\",\"factor\":4,$original,\"attention_factor\":1.3" \
+        "\"rope_type\":\"yarn\",\"factor\":4,$original,\"mscale\":1,\"mscale_all_dim\":0.5"; do
+        in_peer tiny-llama "$rope"
+    done
+    for rope in '"rope_type":"default"' "\"rope_type\":\"yarn\",\"factor\":4,$original"; do
+        in_peer tiny-qwen3 "$rope"
     done
 }

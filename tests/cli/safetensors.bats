@@ -72,7 +72,8 @@ ALL='{"__metadata__":{"format":"pt","a b":"\u00e9\n\"","empty":""},
     need_shared
     local file
     for file in "$SHARED"/fixtures/trained/*/{,lora/}*.safetensors "$SHARED"/fixtures/models/*/*.safetensors; do
-        same_as_python "$file"
+        cp "$file" one.safetensors # away from the others of its set
+        same_as_python one.safetensors
     done
 }
 
@@ -92,4 +93,46 @@ made = [[t["name"], t["shape"], hashlib.sha256(data[t["offset"]:t["offset"] + t[
 assert made == [[t[0], t[2], t[5]] for t in p["tensors"]]
 PY
     assert_status 0
+}
+
+# same_after_show A B: two safetensors files hold the same, whatever their headers look like.
+same_after_show() {
+    mkst show "$1" | json - '[v["metadata"], [t[:3] + t[4:] for t in v["tensors"]]]' >one
+    mkst show "$2" | json - '[v["metadata"], [t[:3] + t[4:] for t in v["tensors"]]]' >two
+    assert_same one two
+}
+
+@test "what is written is safetensors to others too, of every dtype" {
+    mkst make a.safetensors "$ALL"
+    hk-convert a.safetensors a.hk
+    hk-convert a.hk b.safetensors
+    same_after_show a.safetensors b.safetensors
+    same_as_python b.safetensors
+    hk-convert b.safetensors b.hk
+    assert_same a.hk b.hk
+}
+
+@test "a GGUF there and back: over .hk or not, to .hk or not, the same bytes" {
+    local gguf
+    for gguf in "$FIX/models/stories260K-f16.gguf" "$FIX"/malformed/valid-{base,4d,empty}.gguf; do
+        hk-convert -f "$gguf" a.hk
+        hk-convert -f a.hk a.safetensors
+        hk-convert -f "$gguf" b.safetensors
+        assert_same a.safetensors b.safetensors
+        hk-convert -f a.safetensors b.hk
+        assert_same a.hk b.hk
+        hk-convert -f a.safetensors b.gguf
+        hk-convert -f a.hk a.gguf
+        assert_same a.gguf b.gguf
+    done
+}
+
+@test "the safetensors of the fixtures stay what they are over .hk" {
+    need_shared
+    local file
+    for file in "$SHARED"/fixtures/trained/*/{,lora/}*.safetensors; do
+        hk-convert -f "$file" a.hk
+        hk-convert -f a.hk a.safetensors
+        same_after_show "$file" a.safetensors
+    done
 }

@@ -345,6 +345,64 @@ static void test_waits(void)
     free(image.p);
 }
 
+/* ---- broken files ---- */
+
+static bool same_payloads(const struct hk_file *a, const struct hk_file *b)
+{
+    bool good =
+        hk_tensor_count(a) == hk_tensor_count(b) && hk_record_count(a) == hk_record_count(b);
+    for (size_t i = 0; good && i < hk_tensor_count(a); i++) {
+        struct hk_bytes x = hk_tensor_data(a, hk_tensor_at(a, i));
+        struct hk_bytes y = hk_tensor_data(b, hk_tensor_at(b, i));
+        good = x.n == y.n && (x.n == 0 || memcmp(x.p, y.p, x.n) == 0);
+    }
+    return good;
+}
+
+/* An edit of a file with a wrong byte: it is made and nothing else differs, or refused and nothing
+ * differs at all. */
+static bool holds(const struct image *broken, unsigned *made)
+{
+    struct hk_file *before = NULL, *after = NULL;
+    struct hk_error err = {0};
+    char path[40];
+    int fd = memory_file(broken);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    bool opens = open_image(broken, &before, &err) == HK_OK;
+    bool edited = set_string(path, "new", "a value of some length", &err) == HK_OK;
+    struct image now = read_back(fd);
+    bool good = edited ? opens && open_image(&now, &after, &err) == HK_OK &&
+                             hk_kv_find(after, "new") != NULL &&
+                             hk_kv_count(after) == hk_kv_count(before) + 1 &&
+                             same_payloads(before, after)
+                       : now.n == broken->n && memcmp(now.p, broken->p, now.n) == 0;
+    *made += edited;
+    hk_close(&before);
+    hk_close(&after);
+    free(now.p);
+    close(fd);
+    return good;
+}
+
+static void test_broken(uint32_t alignment, unsigned records)
+{
+    static const uint8_t masks[] = {0x01, 0x08, 0x10, 0x80, 0xff};
+    struct image image = sample(alignment, records);
+    unsigned bad = 0, made = 0, tried = 0;
+    uint64_t head = le64(image.p + HK_AT_TOC_OFFSET) + le64(image.p + HK_AT_TOC_SIZE);
+    for (uint64_t at = 0; at < head; at++)
+        for (size_t m = 0; m < sizeof masks; m++, tried++) {
+            image.p[at] ^= masks[m];
+            if (!holds(&image, &made) && ++bad > 0)
+                printf("# byte %llu ^ 0x%02x\n", (unsigned long long)at, masks[m]);
+            image.p[at] ^= masks[m];
+        }
+    ok(bad == 0 && made > 0 && made < tried,
+       "alignment %u, %u records, with a wrong byte: %u edits are made, %u refused", alignment,
+       records, made, tried - made);
+    free(image.p);
+}
+
 /* ---- hk.gguf.types ---- */
 
 struct row {
@@ -422,6 +480,9 @@ int main(void)
     test_changed();
     test_waits();
     test_types();
+    test_broken(4096, 0);
+    test_broken(4096, 2);
+    test_broken(128, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(names[i]);
     ok(rmdir(directory) == 0, "nothing else was left in the directory");

@@ -6,13 +6,14 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "libhkfmt/convert.h"
 #include "libhkfmt/edit.h"
 #include "libhkfmt/wire.h"
 #include "tests/unit/sample.h"
 
 /* ---- the wrapped calls ---- */
 
-enum how { CALM, BEFORE, HALF, AFTER, FAIL };
+enum how { CALM, BEFORE, HALF, AFTER, FAIL, SHORT };
 
 enum kind { WRITE, CUT, SYNC };
 
@@ -61,9 +62,14 @@ ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at)
         errno = ENOSPC;
         return -1;
     }
-    ssize_t wrote = __real_pwrite64(fd, p, here && fake.how == HALF ? n / 2 : n, at);
-    if (here)
+    bool half = here && (fake.how == HALF || fake.how == SHORT);
+    ssize_t wrote = __real_pwrite64(fd, p, half ? n / 2 : n, at);
+    if (here && fake.how != SHORT)
         raise(SIGKILL);
+    if (here) { /* the rest is refused */
+        fake.how = FAIL;
+        fake.stop = fake.calls;
+    }
     return wrote;
 }
 
@@ -157,8 +163,9 @@ static bool same_metadata(const struct hk_file *a, const struct hk_file *b)
 
 static bool same_rest(const struct hk_file *a, const struct hk_file *b)
 {
-    bool good =
-        hk_tensor_count(a) == hk_tensor_count(b) && hk_record_count(a) == hk_record_count(b);
+    bool good = same(hk_appendix_bytes(a, 0), hk_appendix_bytes(b, 0)) &&
+                hk_tensor_count(a) == hk_tensor_count(b) &&
+                hk_record_count(a) == hk_record_count(b);
     for (size_t i = 0; good && i < hk_tensor_count(a); i++) {
         const struct hk_tensor *x = hk_tensor_at(a, i), *y = hk_tensor_at(b, i);
         good = same(x->name, y->name) && x->type == y->type && x->data_offset == y->data_offset &&
@@ -327,14 +334,17 @@ static void test_lost(const struct scenario *s)
        s->what, tried);
 }
 
-/* A call fails: the old file as it was, or the message says that the new metadata stand. */
-static void test_fail(const struct scenario *s)
+/* A call fails, or a write after half its bytes: the old file as it was, or the message says that
+ * the new metadata stand. */
+static void test_fail(const struct scenario *s, enum how how)
 {
     size_t bad = 0, kept = 0;
     for (size_t i = 0; i < s->calls; i++) {
         struct hk_error err = {0};
+        if (how == SHORT && s->ops[i].kind != WRITE)
+            continue;
         int fd = memory_file(&s->old);
-        fake.how = FAIL;
+        fake.how = how;
         fake.stop = i;
         fake.calls = 0;
         enum hk_status status = apply(fd, s, &err);
@@ -352,8 +362,8 @@ static void test_fail(const struct scenario *s)
         free(now.p);
         close(fd);
     }
-    ok(bad == 0 && kept > 1, "%s: each call fails (%zu before the new metadata stand)", s->what,
-       kept);
+    ok(bad == 0 && kept > 1, "%s: each %s fails (%zu before the new metadata stand)", s->what,
+       how == FAIL ? "call" : "write half way", kept);
 }
 
 static void test_again(const struct scenario *s)
@@ -389,7 +399,8 @@ static struct image run(struct scenario s)
     test_again(&s);
     test_kill(&s);
     test_lost(&s);
-    test_fail(&s);
+    test_fail(&s, FAIL);
+    test_fail(&s, SHORT);
     for (size_t i = 0; i < s.calls; i++)
         free(s.ops[i].p);
     return s.new;
@@ -413,6 +424,18 @@ static struct image behind(const struct image *image)
     memcpy(moved.p + image->n, image->p + at, (size_t)n);
     put64(moved.p + HK_AT_METADATA_OFFSET, image->n);
     return moved;
+}
+
+/* The tensor table at the end, and behind it the metadata. */
+static struct image all_behind(const struct image *image)
+{
+    uint64_t at = le64(image->p + HK_AT_TOC_OFFSET), n = le64(image->p + HK_AT_TOC_SIZE);
+    struct image moved = grown(image, (size_t)n), more;
+    memcpy(moved.p + image->n, image->p + at, (size_t)n);
+    put64(moved.p + HK_AT_TOC_OFFSET, image->n);
+    more = behind(&moved);
+    free(moved.p);
+    return more;
 }
 
 static struct image sealed(const struct image *image)
@@ -464,6 +487,18 @@ static void without_appendix(void)
     free(run((struct scenario){
                  .what = "the reference's, fits", .old = late, .changes = {{"real", 0, true}}})
              .p);
+    struct image table = all_behind(&tight);
+    free(run((struct scenario){.what = "table behind, fits",
+                               .old = table,
+                               .changes = {{"general.architecture", 4, false}}})
+             .p);
+    struct image both = run((struct scenario){
+        .what = "table behind, does not fit", .old = table, .changes = {{"new", 3000, false}}});
+    free(run((struct scenario){
+                 .what = "table behind, twice", .old = both, .changes = {{"new", 2000, false}}})
+             .p);
+    free(table.p);
+    free(both.p);
     free(first.p);
     free(larger.p);
     free(smaller.p);

@@ -1,0 +1,146 @@
+/* hk-merge: fold adapters and deltas of the version history into the tensors of a new .hk. */
+#include <stdlib.h>
+
+#include "tools/adapter_name.h"
+
+enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_TYPE };
+
+static const struct tool_option options[] = {
+    [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
+                     "merge the last record of that name, SCALE times (default: all active ones)"},
+    [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
+    [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_TYPE] = {"type", 0, "TYPE", "store what is changed as f32, f16 (default) or bf16"},
+};
+
+static const struct tool tool = {
+    .name = "hk-merge",
+    .operands = "FILE OUT",
+    .about = "Fold adapters and deltas of the version history into new base tensors.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+struct job {
+    const char *in, *out;
+    const char **names; /* of --adapter, NAME or NAME=SCALE */
+    size_t name_count;
+    enum hk_type type;
+    bool force;
+    struct hk_convert_options convert;
+    struct hk_merge_item *items;
+    size_t count;
+};
+
+static void add_item(struct job *j, size_t record, double scale)
+{
+    struct hk_merge_item *items = reallocarray(j->items, j->count + 1, sizeof *items);
+    if (items == NULL)
+        tool_nomem();
+    j->items = items;
+    items[j->count++] = (struct hk_merge_item){record, scale};
+}
+
+/* Active adapters and deltas, in the order in which they were appended. */
+static void take_active(struct job *j, const struct hk_file *f)
+{
+    for (size_t i = 0; i < hk_record_count(f); i++) {
+        const struct hk_record *r = hk_record_at(f, i);
+        bool kind = r->type == HK_RECORD_LORA_ADAPTER || r->type == HK_RECORD_DELTA_PATCH;
+        if (kind && (r->flags & HK_RECORD_ACTIVE) != 0)
+            add_item(j, i, 1);
+    }
+}
+
+static enum hk_status choose(struct job *j, const struct hk_file *f, struct hk_error *err)
+{
+    enum hk_status status = HK_OK;
+    if (j->name_count == 0)
+        take_active(j, f);
+    for (size_t i = 0; status == HK_OK && i < j->name_count; i++) {
+        struct hk_merge_item item;
+        status = adapter_named(f, j->names[i], &item, err);
+        if (status == HK_OK)
+            add_item(j, item.record, item.scale);
+    }
+    if (status == HK_OK && j->count == 0)
+        status = hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no active adapter or delta to merge");
+    return status;
+}
+
+static int merge(struct job *j, struct hk_file *f)
+{
+    struct hk_out *out;
+    struct hk_error err;
+    if (choose(j, f, &err) != HK_OK)
+        return tool_error(j->in, &err);
+    if (tool_create(&out, j->out, j->in, j->force, &err) != HK_OK)
+        return tool_error(j->out, &err);
+    if (hk_merge(f, j->items, j->count, j->type, &j->convert, out, &err) != HK_OK) {
+        hk_out_discard(&out);
+        return tool_error(err.status == HK_E_IO ? j->out : j->in, &err);
+    }
+    return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : tool_error(j->out, &err);
+}
+
+static int run(struct job *j)
+{
+    struct hk_file *f;
+    struct hk_error err;
+    if (tool_open(&f, j->in, &err) != HK_OK)
+        return tool_error(j->in, &err);
+    int status = merge(j, f);
+    free(j->items);
+    hk_close(&f);
+    return status;
+}
+
+static enum hk_type type_option(const char *value)
+{
+    const struct hk_type_info *info = hk_type_by_name(value);
+    if (info == NULL || info->type > HK_TYPE_BF16)
+        tool_usage("--type takes f32, f16 or bf16, not '%s'", value);
+    return (enum hk_type)info->type;
+}
+
+static uint32_t align_option(const char *value)
+{
+    uint64_t n = tool_uint("align", value, 1, HK_MAX_ALIGNMENT);
+    if ((n & (n - 1)) != 0)
+        tool_usage("--align takes a power of two, not %llu", (unsigned long long)n);
+    return (uint32_t)n;
+}
+
+static void show_progress(void *arg, uint64_t done, uint64_t all)
+{
+    (void)arg;
+    tool_progress("merging", done, all);
+}
+
+int main(int argc, char **argv)
+{
+    struct job j = {.type = HK_TYPE_F16, .convert.progress = show_progress};
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    j.names = calloc((size_t)argc + 1, sizeof *j.names);
+    if (j.names == NULL)
+        tool_nomem();
+    for (int o; (o = tool_next(&args, &value)) >= 0;) {
+        if (o == OPT_ADAPTER)
+            j.names[j.name_count++] = value;
+        else if (o == OPT_ALIGN)
+            j.convert.alignment = align_option(value);
+        else if (o == OPT_FORCE)
+            j.force = true;
+        else
+            j.type = type_option(value);
+    }
+    if (args.operand_count != 2)
+        tool_usage("FILE and OUT are needed, %d given", args.operand_count);
+    j.in = args.operands[0];
+    j.out = args.operands[1];
+    const int status = run(&j);
+    free(j.names);
+    return tool_end(status);
+}

@@ -1,0 +1,111 @@
+/* hk-sign: a signature over base, metadata and history of a .hk, in a file of its own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/signature.h"
+
+enum { OPT_FORCE, OPT_KEY, OPT_OUTPUT };
+
+static const struct tool_option options[] = {
+    [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_KEY] = {"key", 'k', "KEY", "sign with the Ed25519 private key in file KEY (PEM)"},
+    [OPT_OUTPUT] = {"output", 'o', "OUT", "write the signature to OUT (default: FILE.sig)"},
+};
+
+static const struct tool tool = {
+    .name = "hk-sign",
+    .operands = "--key KEY FILE",
+    .about = "Sign the base, the metadata and the history of a .hk; hk-verify checks signatures.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+struct job {
+    const char *file, *key, *out;
+    bool force;
+};
+
+static enum hk_status make(const struct job *j, struct signature *s, const char **about,
+                           struct hk_error *err)
+{
+    struct hk_file *f;
+    struct hk_bytes pem;
+    *about = j->key;
+    enum hk_status status = signature_key(&pem, j->key, err);
+    if (status != HK_OK)
+        return status;
+    *about = j->file;
+    status = hk_open(&f, j->file, err);
+    if (status == HK_OK) {
+        if (hk_file_format(f) != HK_FORMAT_HK)
+            status = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is %s: only a .hk is signed",
+                             hk_format_name(hk_file_format(f)));
+        if (status == HK_OK)
+            status = hk_file_digests(f, &s->digests, err);
+        hk_close(&f);
+    }
+    if (status == HK_OK) {
+        *about = j->key;
+        status = hk_sign(&s->digests, pem, s->bytes, err);
+    }
+    free((void *)(uintptr_t)pem.p);
+    return status;
+}
+
+static enum hk_status put(const struct job *j, const struct signature *s, const char *path,
+                          struct hk_error *err)
+{
+    struct hk_out *out;
+    enum hk_status status = tool_create(&out, path, j->file, j->force, err);
+    if (status != HK_OK)
+        return status;
+    json_t *v = signature_json(s);
+    char *text = json_dumps(v, JSON_INDENT(2));
+    json_decref(v);
+    if (text == NULL)
+        tool_nomem();
+    status = hk_out_write(out, text, strlen(text), err);
+    if (status == HK_OK)
+        status = hk_out_write(out, "\n", 1, err);
+    free(text);
+    if (status == HK_OK)
+        return hk_out_commit(&out, err);
+    hk_out_discard(&out);
+    return status;
+}
+
+static int run(const struct job *j)
+{
+    struct hk_error err;
+    struct signature s;
+    const char *about;
+    char *path = NULL;
+    if (make(j, &s, &about, &err) != HK_OK)
+        return tool_error(about, &err);
+    if (j->out == NULL && asprintf(&path, "%s.sig", j->file) < 0)
+        tool_nomem();
+    about = j->out != NULL ? j->out : path;
+    int status = put(j, &s, about, &err) == HK_OK ? TOOL_OK : tool_error(about, &err);
+    free(path);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct job j = {0};
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    for (int o; (o = tool_next(&args, &value)) >= 0;) {
+        if (o == OPT_FORCE)
+            j.force = true;
+        else
+            *(o == OPT_KEY ? &j.key : &j.out) = value;
+    }
+    if (args.operand_count != 1)
+        tool_usage("one FILE is needed, %d given", args.operand_count);
+    if (j.key == NULL)
+        tool_usage("--key is needed: openssl genpkey -algorithm ed25519 makes one");
+    j.file = args.operands[0];
+    return tool_end(run(&j));
+}

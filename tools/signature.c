@@ -1,0 +1,82 @@
+/* Signature files: one JSON object, the three digests and the signature in hexadecimal digits. */
+#include "tools/signature.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+json_t *signature_json(const struct signature *s)
+{
+    json_t *v = json_object();
+    tool_json_set(v, "hk_signature", json_integer(1));
+    tool_json_set(v, "algorithm", json_string("ed25519"));
+    tool_json_set(v, "base", tool_json_hex(s->digests.base, HK_SHA256_SIZE));
+    tool_json_set(v, "metadata", tool_json_hex(s->digests.metadata, HK_SHA256_SIZE));
+    tool_json_set(v, "history", tool_json_hex(s->digests.history, HK_SHA256_SIZE));
+    tool_json_set(v, "signature", tool_json_hex(s->bytes, HK_SIGNATURE_SIZE));
+    return v;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool get_hex(const json_t *v, const char *name, uint8_t *out, size_t n)
+{
+    const char *s = json_string_value(json_object_get(v, name));
+    if (s == NULL || strlen(s) != 2 * n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const int high = digit(s[2 * i]), low = digit(s[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+enum { MOST = 64 * 1024 }; /* bytes of a key or a signature */
+
+enum hk_status signature_key(struct hk_bytes *out, const char *path, struct hk_error *err)
+{
+    uint8_t *p = malloc(MOST);
+    if (p == NULL)
+        return hk_fail_nomem(err);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    ssize_t n = fd < 0 ? -1 : read(fd, p, MOST);
+    const int sys = errno;
+    if (fd >= 0)
+        close(fd);
+    if (n < 0 || n == MOST) {
+        free(p);
+        return n < 0 ? hk_fail_sys(err, sys, "cannot read")
+                     : hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "too large for a key or signature");
+    }
+    *out = (struct hk_bytes){p, (size_t)n};
+    return HK_OK;
+}
+
+enum hk_status signature_read(struct signature *out, const char *path, struct hk_error *err)
+{
+    struct hk_bytes text;
+    struct signature s;
+    enum hk_status status = signature_key(&text, path, err);
+    if (status != HK_OK)
+        return status;
+    json_t *v = json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES, NULL);
+    const char *algorithm = json_string_value(json_object_get(v, "algorithm"));
+    if (json_integer_value(json_object_get(v, "hk_signature")) != 1 || algorithm == NULL ||
+        strcmp(algorithm, "ed25519") != 0 || !get_hex(v, "base", s.digests.base, HK_SHA256_SIZE) ||
+        !get_hex(v, "metadata", s.digests.metadata, HK_SHA256_SIZE) ||
+        !get_hex(v, "history", s.digests.history, HK_SHA256_SIZE) ||
+        !get_hex(v, "signature", s.bytes, HK_SIGNATURE_SIZE))
+        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "no signature of hk-sign");
+    else
+        *out = s;
+    json_decref(v);
+    free((void *)(uintptr_t)text.p);
+    return status;
+}

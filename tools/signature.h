@@ -1,0 +1,18 @@
+/* signature.h: the files that hk-sign writes and hk-verify reads. */
+#ifndef HK_SIGNATURE_H
+#define HK_SIGNATURE_H
+
+#include "tools/tool.h"
+
+struct signature {
+    struct hk_digests digests;
+    uint8_t bytes[HK_SIGNATURE_SIZE];
+};
+
+json_t *signature_json(const struct signature *s);
+/* The signature in file PATH. HK_E_FORMAT: it is none. */
+enum hk_status signature_read(struct signature *out, const char *path, struct hk_error *err);
+/* All of the small file PATH (a key); free() what *OUT points to. */
+enum hk_status signature_key(struct hk_bytes *out, const char *path, struct hk_error *err);
+
+#endif
