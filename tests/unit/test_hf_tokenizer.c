@@ -868,6 +868,23 @@ static void back_package(const char *name)
     there_and_back(name, dir);
 }
 
+/* What another program's reader makes of the folder: check.mjs, with the npm package that
+ * tests/tokenizers/README.md names. */
+static void ask_node(const char *name)
+{
+    const char *modules = getenv("HK_NODE_MODULES");
+    char texts[PATH], expected[PATH], path[256], command[6 * PATH];
+    snprintf(path, sizeof path, "tokenizers/expected/%s.json", name);
+    if (modules == NULL || !shared(texts, "tokenizers/texts.json") || !shared(expected, path)) {
+        tap_skip(name, "SKIPPED: no @huggingface/tokenizers to compare with (HK_NODE_MODULES)");
+        return;
+    }
+    snprintf(command, sizeof command, "node tests/tokenizers/check.mjs '%s' '%s' '%s' '%s'",
+             modules, folder, texts, expected);
+    fflush(stdout);
+    ok(system(command) == 0, "%s: another reader of tokenizer.json gives the ids", name);
+}
+
 /* A GGUF's vocabulary as a directory gives the same ids. */
 static void from_gguf(const char *name, const char *file, bool prefix)
 {
@@ -883,8 +900,10 @@ static void from_gguf(const char *name, const char *file, bool prefix)
     bool good = export(f, NULL, &losses, &err) == HK_OK;
     ok(good, "%s: a GGUF's vocabulary as a directory: %s", name, err.text);
     hk_close(&f);
-    if (good)
+    if (good) {
         stored(name, folder, prefix);
+        ask_node(name);
+    }
 }
 
 int main(void)
