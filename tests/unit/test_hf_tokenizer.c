@@ -727,11 +727,6 @@ static void refuse_models(void)
     put_file("tokenizer.model", b.p, b.n);
     refuses("tokenizer.model", "type unigram");
     hk_buf_free(&b);
-    b = small_model(0, 0, 0);
-    put_file("tokenizer.model", b.p, b.n);
-    put_file("tokenizer_config.json", "{\"legacy\":false}", 16);
-    refuses("tokenizer.model", "legacy");
-    hk_buf_free(&b);
 }
 
 /* Both files: the pieces must be the same, the merges in the order of the scores. */
@@ -761,6 +756,52 @@ static void model_and_json(void)
     put_json("tokenizer.json", o);
     refuses("pieces", "disagree: piece 261 is \"b\"");
     json_decref(o);
+    hk_buf_free(&b);
+}
+
+/* "first" and "always" of Metaspace, where a blank is put. */
+static void prefixes(void)
+{
+    static const char metaspace[] = "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\","
+                                    "\"split\":false,\"prepend_scheme\":\"%s\"}";
+    static const struct {
+        const char *scheme, *text, *want;
+    } rows[] = {
+        {"first", "ab", "[264]"},
+        {"first", " ab", "[264]"},
+        {"first", "  ab", "[259,264]"},
+        {"first", "</s>ab", "[2,262]"},
+        {"first", "a</s> b", "[263,2,259,261]"},
+        {"always", "</s>ab", "[2,264]"},
+        {"always", "</s> ab", "[2,264]"},
+        {"never", "ab", "[262]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[256];
+        json_t *o = small_spm(), *want = json_loads(rows[i].want, 0, NULL);
+        snprintf(text, sizeof text, metaspace, rows[i].scheme);
+        put_at(o, "normalizer", "null");
+        put_at(o, "pre_tokenizer", text);
+        if (strcmp(rows[i].scheme, "never") == 0)
+            json_array_remove(json_object_get(json_object_get(o, "decoder"), "decoders"), 3);
+        clear_folder();
+        put_json("tokenizer.json", o);
+        struct hke_tokenizer *t = load(folder);
+        ok(t != NULL && encodes_to(t, str(rows[i].text), HKE_PARSE_SPECIAL, want),
+           "Metaspace %s: \"%s\"", rows[i].scheme, rows[i].text);
+        hke_tokenizer_free(&t);
+        json_decref(want);
+        json_decref(o);
+    }
+    struct hk_buf b = small_model(0, 0, 0);
+    json_t *want = json_pack("[i,i]", 2, 262);
+    clear_folder();
+    put_file("tokenizer.model", b.p, b.n);
+    put_file("tokenizer_config.json", "{\"legacy\":false}", 16);
+    struct hke_tokenizer *t = load(folder);
+    ok(t != NULL && encodes_to(t, str("</s>ab"), HKE_PARSE_SPECIAL, want), "legacy false");
+    hke_tokenizer_free(&t);
+    json_decref(want);
     hk_buf_free(&b);
 }
 
@@ -915,6 +956,7 @@ int main(void)
     model_alone();
     refuse_models();
     model_and_json();
+    prefixes();
     templates();
     edits();
     trained("tiny-llama");
