@@ -663,6 +663,25 @@ static bool imports(void)
     return good;
 }
 
+/* tokenizer.model's keys, written as tokenizer.json. */
+static void model_to_json(const char *settings, const char *text, const json_t *want)
+{
+    struct hk_buf b = small_model(0, 0, 0);
+    struct imported m;
+    struct hk_error err = {.text = ""};
+    int losses = 0;
+    clear_folder();
+    put_file("tokenizer.model", b.p, b.n);
+    put_file("tokenizer_config.json", settings, strlen(settings));
+    bool good = import(&m, folder, &err) == HK_OK && export_list(&m, &losses, &err) == HK_OK;
+    drop(&m);
+    struct hke_tokenizer *t = good ? load(folder) : NULL;
+    ok(t != NULL && losses == 0 && encodes_to(t, str(text), HKE_PARSE_SPECIAL, want),
+       "tokenizer.model as tokenizer.json: %s", err.text);
+    hke_tokenizer_free(&t);
+    hk_buf_free(&b);
+}
+
 static void model_alone(void)
 {
     struct hk_buf b = small_model(0, 0, 0);
@@ -801,6 +820,10 @@ static void prefixes(void)
     struct hke_tokenizer *t = load(folder);
     ok(t != NULL && encodes_to(t, str("</s>ab"), HKE_PARSE_SPECIAL, want), "legacy false");
     hke_tokenizer_free(&t);
+    model_to_json("{\"legacy\":false}", "</s>ab", want);
+    json_decref(want);
+    want = json_pack("[i,i,i]", 264, 2, 264);
+    model_to_json("{}", "ab</s>ab", want);
     json_decref(want);
     hk_buf_free(&b);
 }
