@@ -23,9 +23,10 @@ static bool is_dropped(const struct making *m, const struct hk_kv *kv)
     if (m->f->format == HK_FORMAT_GGUF)
         return false;
     struct hk_bytes source;
-    bool from_gguf = hk_bytes_are(kv->key, "hk.source.format") &&
-                     hk_kv_string(kv, &source, NULL) == HK_OK && hk_bytes_are(source, "gguf");
-    return from_gguf || hk_bytes_are(kv->key, "hk.source.gguf_version") ||
+    bool of_reader = hk_bytes_are(kv->key, "hk.source.format") &&
+                     hk_kv_string(kv, &source, NULL) == HK_OK &&
+                     (hk_bytes_are(source, "gguf") || hk_bytes_are(source, "safetensors"));
+    return of_reader || hk_bytes_are(kv->key, "hk.source.gguf_version") ||
            hk_bytes_are(kv->key, "hk.gguf.types") || hk_bytes_are(kv->key, "hk.alignment");
 }
 
