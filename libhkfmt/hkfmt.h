@@ -783,8 +783,7 @@ HK_API void hk_edit_discard(struct hk_edit **e);
 struct hk_convert_options {
     uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF; others have none */
     void (*progress)(void *arg, uint64_t done, uint64_t all); /* payload bytes; may be NULL */
-    /* What TO has no place for and is left out or rounded: one line each, before the first byte is
-     * written. May be NULL. */
+    /* What TO has no place for and is left out or rounded: one line each. May be NULL. */
     void (*loss)(void *arg, const char *text);
     void *arg; /* of both */
     /* What a tensor becomes that safetensors has no type for, one of f32 (exact), f16, bf16. */
