@@ -335,6 +335,33 @@ ROWS
     assert_fails 1 pattern
 }
 
+@test "an adapter that is broken is refused before the file is touched" {
+    stories
+    peft one
+    hk-append --lora one m.hk
+    cp m.hk old.hk
+    broken() {
+        t hk-append --eval <(echo '{}') --lora "$1" m.hk
+        assert_fails "$2" "hk-append: $1: "
+        assert_same m.hk old.hk
+    }
+    cp -r one config && printf '{"r":' >config/adapter_config.json
+    cp -r one list && printf '[]' >list/adapter_config.json
+    cp -r one empty && : >empty/adapter_config.json
+    cp -r one short && head -c 5000 one/adapter_model.safetensors >short/adapter_model.safetensors
+    for name in config list empty short; do broken $name 1; done
+    for name in config list empty; do broken $name/adapter_model.safetensors 1; done
+    cp -r one alone && rm alone/adapter_model.safetensors
+    broken alone 2
+    mklora gguf one other.gguf 0 0
+    "$PYTHON" -c 'import sys
+raw = open("other.gguf", "rb").read()
+open("name.gguf", "wb").write(raw.replace(b"blk.0.attn_q.weight.lora_a", b"blk.7.attn_q.weight.lora_a"))
+open("part.gguf", "wb").write(raw.replace(b"blk.0.attn_q.weight.lora_a", b"blk.0.attn_q.weight.lora_x"))
+open("alpha.gguf", "wb").write(raw.replace(b"adapter.lora.alpha", b"adapter.lora.alphb"))'
+    for name in name part alpha; do broken $name.gguf 1; done
+}
+
 @test "a pickle is stored, listed and extracted, and never applied" {
     stories
     "$PYTHON" -c 'import zipfile
