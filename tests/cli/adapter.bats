@@ -362,6 +362,28 @@ open("alpha.gguf", "wb").write(raw.replace(b"adapter.lora.alpha", b"adapter.lora
     for name in name part alpha; do broken $name.gguf 1; done
 }
 
+@test "DoRA, and tensors that were trained whole, are merged but not run with" {
+    stories
+    while read -r name more said config; do
+        peft "$name" "$config" 1 "$more"
+        cp m.hk y.hk
+        hk-append --lora "$name" y.hk
+        for tool in 'hk-perplexity --ids' 'hk-run -n 1'; do
+            # shellcheck disable=SC2086 # words
+            t_from ids $tool --adapter "$name" y.hk
+            assert_fails 1 'is not applied while running; hk-merge folds it in'
+            assert_err_has "$said"
+        done
+        hk-merge -f --type f32 y.hk merged.hk
+        logits merged.f32 merged.hk -f
+        logits base.f32 m.hk -f
+        refute_same merged.f32 base.f32
+    done <<'ROWS'
+dora magnitudes blk.0.attn_q.weight {"use_dora":true}
+whole norm output_norm.weight {"modules_to_save":["norm"]}
+ROWS
+}
+
 @test "a pickle is stored, listed and extracted, and never applied" {
     stories
     "$PYTHON" -c 'import zipfile

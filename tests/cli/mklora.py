@@ -1,8 +1,9 @@
 """Low-rank adapters as PEFT and llama.cpp keep them, with nothing of hk in it.
 
-usage: mklora.py make DIR MODEL.json [CONFIG [SEED]]
+usage: mklora.py make DIR MODEL.json [CONFIG [SEED [MORE]]]
            a PEFT adapter of rank 2 for the llama whose sizes are in MODEL.json: {"layers", "width",
-           "kv_width", "ffn"}; CONFIG (JSON) is put over adapter_config.json
+           "kv_width", "ffn"}; CONFIG (JSON) is put over adapter_config.json; MORE adds tensors:
+           "magnitudes" those of a DoRA, "norm" the last norm, trained whole
        mklora.py gguf DIR OUT HEADS KV_HEADS
            what llama.cpp's convert_lora_to_gguf makes of the PEFT adapter in DIR: of a llama, rows of
            query and key in pairs; HEADS 0 leaves them as they are
@@ -48,7 +49,7 @@ def read(path):
     return tensors, metadata
 
 
-def make(directory, model, config="{}", seed="1"):
+def make(directory, model, config="{}", seed="1", more=""):
     m, rng, rank = json.load(open(model)), random.Random(int(seed)), 2
     width, kv, ffn = m["width"], m["kv_width"], m["ffn"]
     sizes = {"self_attn.q_proj": (width, width), "self_attn.k_proj": (kv, width),
@@ -60,6 +61,10 @@ def make(directory, model, config="{}", seed="1"):
             at = "base_model.model.model.layers.%d.%s.lora_" % (layer, name)
             tensors[at + "A.weight"] = ([rank, cols], [rng.gauss(0, 0.1) for _ in range(rank * cols)])
             tensors[at + "B.weight"] = ([rows, rank], [rng.gauss(0, 0.1) for _ in range(rank * rows)])
+            if more == "magnitudes":
+                tensors[at + "magnitude_vector"] = ([rows], [1 + rng.random() for _ in range(rows)])
+    if more == "norm":
+        tensors["base_model.model.model.norm.weight"] = ([width], [rng.random() for _ in range(width)])
     write(directory + "/adapter_model.safetensors", tensors, {"format": "pt"})
     common = {"peft_type": "LORA", "r": rank, "lora_alpha": 4, "bias": "none", "target_modules": ["q_proj"],
               "rank_pattern": {}, "alpha_pattern": {}, "use_rslora": False, "use_dora": False}
