@@ -93,7 +93,7 @@ static void set_metric(struct item *item, int option, const char *value)
 
 static void set_generation(struct item *item, const char *value)
 {
-    item->record.generation = (uint32_t)tool_uint("generation", value, 0, UINT32_MAX);
+    item->record.generation = (uint32_t)tool_uint("generation", value, 1, UINT32_MAX);
     item->generation_given = true;
 }
 

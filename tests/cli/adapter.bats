@@ -99,6 +99,9 @@ quantised() {
             logits q.f32 m.hk --adapter bard --activations $how -f
             cosine "$2" q.f32 "$TRAINED/$name/lora/logits.f32"
         done
+        hk-merge --type f32 -f m.hk merged.hk
+        logits merged.f32 merged.hk --activations f32 -f
+        cosine 0.99999 merged.f32 q.f32
         rm m.hk
     done
 }

@@ -402,6 +402,7 @@ x.hk
 --eval j
 --eval j x.hk x.hk
 --eval j --generation -1 x.hk
+--eval j --generation 0 x.hk
 --eval j --generation 4294967296 x.hk
 --eval j --generation 1.5 x.hk
 --eval j --generation= x.hk
@@ -565,6 +566,37 @@ open("m.safetensors","wb").write(struct.pack("<Q",len(h))+h+b"1")'
     assert_json '[sum(r["name"] == "w%d" % w for r in v["records"]) for w in range(1, 9)]' \
         '[125,125,125,125,125,125,125,125]'
     assert_json 'sorted(set(r["generation"] for r in v["records"])) == list(range(1, 41))' True
+}
+
+@test "records and metadata change at once, and nothing is lost" {
+    echo '{}' >j
+    (for i in {1..30}; do hk-append --eval j --name "a$i" x.hk || exit 1; done) &
+    local first=$!
+    (for i in {1..30}; do hk-append -z --eval j --name "b$i" x.hk || exit 1; done) &
+    local second=$!
+    for i in {1..30}; do hk-meta set x.hk general.name "$((i % 10))"; done
+    wait $first
+    wait $second
+    t hk-verify --payload --strict x.hk
+    assert_status 0
+    assert_json '[v["lineage"],v["checked"]["records"],v["checked"]["base"]]' '["ok",63,"bound"]'
+    [[ $(hk-meta get x.hk general.name) == 0 ]]
+    check_chain x.hk
+}
+
+@test "a last record whose padding was cut is appended to" {
+    local end
+    end=$(($(record x.hk 2) + 80 + 6 + 7))
+    (($(stat -c %s x.hk) - end == 3))
+    for n in 0 1 2; do
+        head -c $((end + n)) x.hk >y.hk
+        append_eval y.hk '{}'
+        check_chain y.hk
+        t hk-verify --payload --strict --key pub.pem --signature x.hk.sig y.hk
+        assert_json '[v["checked"]["records"],v["lineage"],v["warnings"]]' '[4,"ok",[]]'
+        hk-rollback y.hk 3 >/dev/null
+        assert_same y.hk x.hk
+    done
 }
 
 # Compressing makes most of the time that an append takes one of writing.
