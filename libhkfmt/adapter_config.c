@@ -7,7 +7,7 @@
 
 #include "libhkfmt/adapter.h"
 
-enum { MAX_RANK = 1 << 16 };
+enum { MAX_RANK = 1 << 16, MAX_PATTERN = 1000 };
 
 /* What a setting has to be: absent or null is always well. */
 static bool is_neutral(const json_t *v)
@@ -15,6 +15,19 @@ static bool is_neutral(const json_t *v)
     return v == NULL || json_is_null(v) || json_is_false(v) ||
            (json_is_object(v) && json_object_size(v) == 0) ||
            (json_is_array(v) && json_array_size(v) == 0);
+}
+
+/* Ways of beginning that take something off the base's weights, so that the adapter is none of the
+ * base as it is. The others only choose the first A and B. */
+static enum hk_status check_start(const json_t *c, struct hk_error *err)
+{
+    static const char *const changing[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
+    const char *start = json_string_value(json_object_get(c, "init_lora_weights"));
+    for (size_t i = 0; start != NULL && i < sizeof changing / sizeof *changing; i++)
+        if (strncmp(start, changing[i], strlen(changing[i])) == 0)
+            return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                           "adapter_config: init_lora_weights '%s' changes the base too", start);
+    return HK_OK;
 }
 
 /* Settings that change what is computed, and that nothing here computes. */
@@ -37,7 +50,7 @@ static enum hk_status check_settings(const json_t *c, struct hk_error *err)
     if (bias != NULL && strcmp(bias, "none") != 0)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "adapter_config: bias '%s' is not supported", bias);
-    return HK_OK;
+    return check_start(c, err);
 }
 
 static enum hk_status parse(json_t **out, const struct hk_file *payload, struct hk_error *err)
@@ -111,7 +124,7 @@ static bool ends_as(const char *name, const char *key)
 }
 
 /* PEFT takes a key for a Python pattern that the end of the name has to match. What POSIX reads
- * otherwise is refused. */
+ * otherwise is refused, and what is so long that its depth might exhaust the stack. */
 static enum hk_status matches(const char *key, const char *name, bool *match, struct hk_error *err)
 {
     regex_t pattern;
@@ -120,9 +133,9 @@ static enum hk_status matches(const char *key, const char *name, bool *match, st
         *match = ends_as(name, key);
         return HK_OK;
     }
-    if (strpbrk(key, "\\") != NULL || strstr(key, "(?") != NULL || strpbrk(key, "[{") != NULL)
+    if (strpbrk(key, "\\[{") != NULL || strstr(key, "(?") != NULL || strlen(key) > MAX_PATTERN)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "adapter_config: pattern '%s' is not supported", key);
+                       "adapter_config: pattern '%.200s' is not supported", key);
     if (asprintf(&text, "^(.*\\.)?(%s)$", key) < 0)
         return hk_fail_nomem(err);
     const int result = regcomp(&pattern, text, REG_EXTENDED | REG_NOSUB);
@@ -165,7 +178,8 @@ enum hk_status hk_adapter_module(const struct hk_adapter_config *c, const char *
         return status;
     const int64_t r = own_rank != NULL ? json_integer_value(own_rank) : c->rank;
     const double alpha = own_alpha != NULL ? json_number_value(own_alpha) : c->alpha;
-    if (r < 1 || r > MAX_RANK || !isfinite(alpha))
+    if (r < 1 || r > MAX_RANK || !isfinite(alpha) ||
+        (own_alpha != NULL && !json_is_number(own_alpha)))
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                        "adapter_config: no rank or alpha for module '%s'", name);
     *rank = (uint32_t)r;
