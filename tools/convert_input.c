@@ -8,7 +8,8 @@
 
 #include "tools/convert.h"
 
-/* Whether a pipe at standard input begins as a GGUF; what was looked at stays in it. */
+/* Whether a pipe at standard input begins as a GGUF; what was looked at stays in it. Fewer bytes
+ * than the magic may become anything yet. */
 static bool is_gguf_pipe(void)
 {
     static const char magic[4] = "GGUF";
@@ -21,8 +22,8 @@ static bool is_gguf_pipe(void)
     do
         n = tee(STDIN_FILENO, copy[1], sizeof start, 0);
     while (n < 0 && errno == EINTR);
-    bool same =
-        n > 0 && read(copy[0], start, (size_t)n) == n && memcmp(start, magic, (size_t)n) == 0;
+    bool same = n == sizeof start && read(copy[0], start, sizeof start) == n &&
+                memcmp(start, magic, sizeof start) == 0;
     close(copy[0]);
     close(copy[1]);
     return same;

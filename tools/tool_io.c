@@ -251,6 +251,13 @@ static bool is_terminal(const char *path)
     return terminal;
 }
 
+/* A FIFO or device has no temporary file, and may be waited for until it can be opened. */
+static bool is_written_directly(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 /* With the deadly signals blocked: there is no moment at which the file exists and is not known. */
 static enum hk_status create_known(struct hk_out **out, const char *path, bool replace,
                                    struct hk_error *err)
@@ -281,6 +288,8 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
         return hk_out_fd(out, STDOUT_FILENO, err);
     if (input != NULL && (same_file(path, input) || same_set(path, input)))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
+    if (is_written_directly(path))
+        return hk_out_create(out, path, replace ? HK_OUT_REPLACE : 0, err);
     catch_signals(remove_and_die);
     sigset_t block, before;
     sigemptyset(&block);

@@ -236,6 +236,29 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
     done
 }
 
+@test "a FIFO that nobody reads is waited for until a signal ends that" {
+    local status=0
+    mkfifo sink
+    timeout -k 20 0.5 hk-convert --to hk model.gguf sink || status=$?
+    [[ $status -eq 124 ]] || fail "status $status"
+    assert_files model.gguf sink
+}
+
+@test "a pipe is told from its first four bytes, however few come at once" {
+    "$PYTHON" - <<'PY'
+import struct
+header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'.ljust(ord("G"))
+open("g.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + b"x")
+PY
+    local name
+    for name in g.safetensors model.gguf; do
+        hk-convert "$name" want.hk
+        (head -c 1 "$name" && sleep 0.3 && tail -c +2 "$name") | hk-convert - got.hk
+        assert_same want.hk got.hk
+        rm want.hk got.hk
+    done
+}
+
 @test "a full disk" {
     [[ -c /dev/full ]] || skip 'SKIPPED: no /dev/full here'
     t_sh 'hk-convert model.gguf - >/dev/full'
