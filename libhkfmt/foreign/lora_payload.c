@@ -63,7 +63,7 @@ static enum hk_status from_directory(const char *directory, const json_t *config
 static enum hk_status try_directory(const char *directory, struct hk_out *out, bool *known,
                                     struct hk_error *err)
 {
-    json_t *config;
+    json_t *config = NULL;
     enum hk_status status = hk_hf_json(directory, "adapter_config.json", MAX_CONFIG, &config, err);
     *known = status != HK_OK || config != NULL;
     if (status == HK_OK && config != NULL)
@@ -82,7 +82,7 @@ static enum hk_status from_safetensors(const char *path, struct hk_file *f, stru
         *known = true;
         return hk_out_write(out, all.p, all.n, err);
     }
-    json_t *config;
+    json_t *config = NULL;
     char *directory = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
     if (directory == NULL)
         return hk_fail_nomem(err);
