@@ -110,8 +110,20 @@ static bool ends_as(const char *name, const char *key)
     return true;
 }
 
+/* regcomp() calls itself for each group and doubles what a plus stands behind. */
+static bool is_short(const char *key)
+{
+    enum { MOST = 256, MOST_GROUPS = 32, MOST_PLUS = 8 };
+    size_t n = 0, groups = 0, plus = 0;
+    for (; key[n] != '\0'; n++) {
+        groups += key[n] == '(';
+        plus += key[n] == '+';
+    }
+    return n <= MOST && groups <= MOST_GROUPS && plus <= MOST_PLUS;
+}
+
 /* PEFT takes a key for a Python pattern that the end of the name has to match. What POSIX reads
- * otherwise is refused. */
+ * otherwise is refused, and what would take it without bounds. */
 static enum hk_status matches(const char *key, const char *name, bool *match, struct hk_error *err)
 {
     regex_t pattern;
@@ -120,9 +132,9 @@ static enum hk_status matches(const char *key, const char *name, bool *match, st
         *match = ends_as(name, key);
         return HK_OK;
     }
-    if (strpbrk(key, "\\") != NULL || strstr(key, "(?") != NULL || strpbrk(key, "[{") != NULL)
+    if (strpbrk(key, "\\[{") != NULL || strstr(key, "(?") != NULL || !is_short(key))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "adapter_config: pattern '%s' is not supported", key);
+                       "adapter_config: pattern '%.128s' is not supported", key);
     if (asprintf(&text, "^(.*\\.)?(%s)$", key) < 0)
         return hk_fail_nomem(err);
     const int result = regcomp(&pattern, text, REG_EXTENDED | REG_NOSUB);
@@ -165,7 +177,8 @@ enum hk_status hk_adapter_module(const struct hk_adapter_config *c, const char *
         return status;
     const int64_t r = own_rank != NULL ? json_integer_value(own_rank) : c->rank;
     const double alpha = own_alpha != NULL ? json_number_value(own_alpha) : c->alpha;
-    if (r < 1 || r > MAX_RANK || !isfinite(alpha))
+    if (r < 1 || r > MAX_RANK || !isfinite(alpha) ||
+        (own_alpha != NULL && !json_is_number(own_alpha)))
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                        "adapter_config: no rank or alpha for module '%s'", name);
     *rank = (uint32_t)r;
