@@ -29,6 +29,7 @@ struct hk_appender {
     uint64_t data_size;
     struct hk_deflater *deflater; /* of a compressed record */
     enum hk_status failed;        /* of an earlier call: nothing can be committed then */
+    bool published;               /* the header may have been written */
 };
 
 static void free_appender(struct hk_appender **appender)
@@ -273,9 +274,10 @@ static enum hk_status write_headers(const struct hk_appender *a, struct hk_error
 }
 
 /* A seal goes before anything counts; what the header tells last is where the first record is. */
-static enum hk_status publish(const struct hk_appender *a, struct hk_error *err)
+static enum hk_status publish(struct hk_appender *a, struct hk_error *err)
 {
     const struct hk_history *h = &a->h;
+    a->published = true;
     enum hk_status status = hk_history_header(h, h->f->header.appendix_offset, err);
     if (status == HK_OK)
         status =
@@ -309,13 +311,14 @@ enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
     return HK_OK;
 }
 
-/* The header may have been written: take that back first. */
+/* A header that names the records is taken back first; one that was not touched keeps its seal. */
 void hk_append_discard(struct hk_appender **appender)
 {
     struct hk_appender *a = *appender;
     if (a == NULL)
         return;
-    if (a->count > 0 && hk_history_header(&a->h, a->h.f->header.appendix_offset, NULL) == HK_OK)
+    if (a->count > 0 &&
+        (!a->published || hk_history_header(&a->h, a->h.f->header.appendix_offset, NULL) == HK_OK))
         (void)!hk_history_cut(&a->h, a->h.size, NULL);
     free_appender(appender);
 }
