@@ -7,7 +7,7 @@
 
 #include "libhkfmt/adapter.h"
 
-enum { MAX_RANK = 1 << 16, MAX_PATTERN = 1000 };
+enum { MAX_RANK = 1 << 16 };
 
 /* What a setting has to be: absent or null is always well. */
 static bool is_neutral(const json_t *v)
@@ -123,8 +123,20 @@ static bool ends_as(const char *name, const char *key)
     return true;
 }
 
+/* regcomp() calls itself for each group and doubles what a plus stands behind. */
+static bool is_short(const char *key)
+{
+    enum { MOST = 256, MOST_GROUPS = 32, MOST_PLUS = 8 };
+    size_t n = 0, groups = 0, plus = 0;
+    for (; key[n] != '\0'; n++) {
+        groups += key[n] == '(';
+        plus += key[n] == '+';
+    }
+    return n <= MOST && groups <= MOST_GROUPS && plus <= MOST_PLUS;
+}
+
 /* PEFT takes a key for a Python pattern that the end of the name has to match. What POSIX reads
- * otherwise is refused, and what is so long that its depth might exhaust the stack. */
+ * otherwise is refused, and what would take it without bounds. */
 static enum hk_status matches(const char *key, const char *name, bool *match, struct hk_error *err)
 {
     regex_t pattern;
@@ -133,9 +145,9 @@ static enum hk_status matches(const char *key, const char *name, bool *match, st
         *match = ends_as(name, key);
         return HK_OK;
     }
-    if (strpbrk(key, "\\[{") != NULL || strstr(key, "(?") != NULL || strlen(key) > MAX_PATTERN)
+    if (strpbrk(key, "\\[{") != NULL || strstr(key, "(?") != NULL || !is_short(key))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "adapter_config: pattern '%.200s' is not supported", key);
+                       "adapter_config: pattern '%.128s' is not supported", key);
     if (asprintf(&text, "^(.*\\.)?(%s)$", key) < 0)
         return hk_fail_nomem(err);
     const int result = regcomp(&pattern, text, REG_EXTENDED | REG_NOSUB);

@@ -8,7 +8,7 @@
 static enum hk_status inflate_copy(struct hk_file **out, const struct hk_file *f, size_t i,
                                    struct hk_error *err)
 {
-    struct hk_out *o;
+    struct hk_out *o = NULL;
     const int fd = memfd_create("payload", MFD_CLOEXEC);
     if (fd < 0)
         return hk_fail_nomem(err);

@@ -276,7 +276,7 @@ static enum hk_status write_headers(const struct hk_appender *a, struct hk_error
 }
 
 /* A seal goes before anything counts; what the header tells last is where the first record is. */
-static enum hk_status publish(const struct hk_appender *a, struct hk_error *err)
+static enum hk_status publish(struct hk_appender *a, struct hk_error *err)
 {
     const struct hk_history *h = &a->h;
     enum hk_status status = hk_history_header(h, h->f->header.appendix_offset, err);
@@ -312,22 +312,20 @@ enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
     return HK_OK;
 }
 
-/* What the first header had beside the place of the records: a seal, or where a rollback left it.
- */
-static void restore_header(const struct hk_appender *a)
+/* What the header was: a record's place may be in it, or a seal gone from it. */
+static bool restore_header(const struct hk_appender *a)
 {
-    if (memcmp(a->header, a->h.f->parts[0].map, sizeof a->header) != 0)
-        (void)!hk_history_write(&a->h, a->header, sizeof a->header, 0, NULL);
+    return memcmp(a->header, a->h.f->parts[0].map, sizeof a->header) == 0 ||
+           hk_history_write(&a->h, a->header, sizeof a->header, 0, NULL) == HK_OK;
 }
 
-/* The header may name the records that go: take that back first. */
+/* No header may name records that are gone. */
 void hk_append_discard(struct hk_appender **appender)
 {
     struct hk_appender *a = *appender;
     if (a == NULL)
         return;
-    if (a->count > 0 && hk_history_header(&a->h, a->h.f->header.appendix_offset, NULL) == HK_OK)
+    if (restore_header(a) && a->count > 0)
         (void)!hk_history_cut(&a->h, a->h.size, NULL);
-    restore_header(a);
     free_appender(appender);
 }

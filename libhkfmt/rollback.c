@@ -30,7 +30,9 @@ static struct cut cut_after(const struct hk_history *h, size_t kept)
     const struct hk_file *f = h->f;
     if (kept == 0)
         return (struct cut){.size = h->sections_end};
-    const uint64_t end = kept < f->record_count ? f->records[kept].offset : h->records_end;
+    uint64_t end = kept < f->record_count ? f->records[kept].offset : h->records_end;
+    if (end > h->size) /* the last padding was cut */
+        end = h->size;
     return (struct cut){kept, end, f->header.appendix_offset};
 }
 

@@ -86,8 +86,8 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
 
 /* ---- the index (save_index.c) ---- */
 
-/* Whether the names of F's tensors can stand in one. */
-enum hk_status hk_check_index_names(const struct hk_file *f, struct hk_error *err);
+/* Whether the names of S's tensors and files can stand in one. */
+enum hk_status hk_check_index_names(const struct hk_saving *s, struct hk_error *err);
 enum hk_status hk_put_index(struct hk_buf *b, const struct hk_saving *s, struct hk_error *err);
 /* Name of file NUMBER (from 0) of S; allocated, NULL when out of memory. */
 char *hk_saved_name(const struct hk_saving *s, size_t number);

@@ -7,8 +7,14 @@
 #include "libhkfmt/json_scan.h"
 #include "libhkfmt/save.h"
 
-enum hk_status hk_check_index_names(const struct hk_file *f, struct hk_error *err)
+enum hk_status hk_check_index_names(const struct hk_saving *s, struct hk_error *err)
 {
+    const struct hk_file *f = s->whole;
+    const struct hk_bytes stem = {(const uint8_t *)s->stem, s->stem_size};
+    if (!hk_utf8_valid(stem))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "shards of the name '%.*s', which is not UTF-8, cannot stand in an index",
+                       HK_STR(stem));
     for (size_t i = 0; i < f->tensor_count; i++) {
         const struct hk_tensor *t = &f->tensors[i];
         if (!hk_utf8_valid(t->name) || memchr(t->name.p, '\0', t->name.n) != NULL)

@@ -103,7 +103,7 @@ enum hk_status hk_save_files(const struct hk_saving *s, struct hk_stage *stage,
     opt.progress = opt.progress != NULL ? progress : NULL;
     opt.loss = opt.loss != NULL ? loss : NULL;
     const bool indexed = s->plan.count > 1 && s->to != HK_FORMAT_GGUF;
-    enum hk_status status = indexed ? hk_check_index_names(s->whole, err) : HK_OK;
+    enum hk_status status = indexed ? hk_check_index_names(s, err) : HK_OK;
     for (size_t i = 0; status == HK_OK && i < s->plan.count; i++) {
         status = save_file(s, i, &opt, stage, err);
         w.before += payload(s, i);

@@ -52,7 +52,8 @@ bool hk_is_index_name(const char *name);
 /* Read DIR/NAME; DIR is empty or ends in a slash. Released with hk_set_index_free(). */
 enum hk_status hk_set_index_read(struct hk_set_index *x, const char *dir, const char *name,
                                  struct hk_error *err);
-/* The files that X names, sorted; where they are called as shards, all that their names count. */
+/* Add the files that X names, sorted; where they are called as shards, all that their names count.
+ */
 enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names *out,
                                   struct hk_error *err);
 /* Whether X and WHOLE, made of all the files, say the same. */

@@ -125,13 +125,10 @@ enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names 
             status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
                              "%s names %.80s and %.80s, which are not of one set", x->name, shard,
                              named.names[i]);
-    if (status == HK_OK && shard != NULL) {
+    if (status == HK_OK && shard != NULL)
         status = hk_names_of_shard(out, shard, err);
-        hk_names_free(&named);
-    } else if (status == HK_OK) {
-        *out = named;
-        return HK_OK;
-    }
+    for (size_t i = 0; status == HK_OK && shard == NULL && i < named.count; i++)
+        status = hk_names_add(out, strdup(named.names[i]), err);
     hk_names_free(&named);
     return status;
 }

@@ -46,8 +46,12 @@ static enum hk_status open_plain(int *fd, const char *path, struct hk_error *err
     struct stat st;
     const bool standard = strcmp(path, "-") == 0;
     int from = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (from < 0 || fstat(from, &st) != 0)
-        return hk_fail_sys(err, errno, "cannot open");
+    if (from < 0 || fstat(from, &st) != 0) {
+        enum hk_status failed = hk_fail_sys(err, errno, "cannot open");
+        if (from >= 0)
+            close(from);
+        return failed;
+    }
     if (S_ISREG(st.st_mode) && lseek(from, 0, SEEK_CUR) == 0) {
         *fd = from;
         return HK_OK;
@@ -63,15 +67,25 @@ static enum hk_status open_plain(int *fd, const char *path, struct hk_error *err
     return status;
 }
 
+/* The .hk that is appended to; a failure is told of it and not of the adapter. */
+static enum hk_status open_base(struct hk_file **out, const char *file, struct hk_error *err)
+{
+    struct hk_error why;
+    enum hk_status status = hk_open(out, file, &why);
+    if (status != HK_OK)
+        hk_fail(err, status, why.offset, "for %.128s: %s", file, why.text);
+    return status;
+}
+
 /* What is at PATH in the form of hk(5), where it is an adapter that is KNOWN. */
 static enum hk_status normalise(int *fd, const char *path, const char *file, bool *known,
                                 struct hk_error *err)
 {
-    struct hk_file *base;
+    struct hk_file *base = NULL;
     struct hk_out *out;
     int copy = -1;
     *known = false;
-    enum hk_status status = hk_open(&base, file, err);
+    enum hk_status status = open_base(&base, file, err);
     if (status == HK_OK && (status = tool_temporary(&copy, err)) == HK_OK &&
         (status = hk_out_fd(&out, copy, err)) == HK_OK) {
         status = hk_adapter_payload(path, base, out, known, err);

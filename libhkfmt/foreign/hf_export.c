@@ -208,10 +208,12 @@ static void report_unknown(const struct exporting *x, struct hk_bytes key)
 static bool is_outdated(const struct exporting *x, struct hk_bytes key)
 {
     bool decoded = false;
+    if (!hk_bytes_are(key, "general.file_type") &&
+        !hk_bytes_are(key, "general.quantization_version"))
+        return false;
     for (size_t i = 0; i < x->v->file->tensor_count; i++)
         decoded = decoded || x->v->file->how[i].decoded;
-    if (!decoded || (!hk_bytes_are(key, "general.file_type") &&
-                     !hk_bytes_are(key, "general.quantization_version")))
+    if (!decoded)
         return false;
     hk_lost(x->opt, "key '%.*s': left out, as tensors are no longer quantised", HK_STR(key));
     return true;

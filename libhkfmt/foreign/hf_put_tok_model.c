@@ -31,12 +31,16 @@ static bool append(json_t *list, struct hk_bytes left, struct hk_bytes right, bo
     return good;
 }
 
-/* The halves of the merge LINE: the first blank behind which both are tokens. */
+/* The halves of the merge LINE: the first blank behind which both are tokens. Few tokens have
+ * blanks, so that only so many are tried as do not add up. */
 static bool halves(const struct hk_tok *t, struct hk_bytes line, struct hk_bytes half[2])
 {
-    for (size_t k = 1; k + 1 < line.n; k++) {
+    enum { MOST_BLANKS = 64 };
+    unsigned blanks = 0;
+    for (size_t k = 1; k + 1 < line.n && blanks < MOST_BLANKS; k++) {
         if (line.p[k] != ' ')
             continue;
+        blanks++;
         half[0] = (struct hk_bytes){line.p, k};
         half[1] = (struct hk_bytes){line.p + k + 1, line.n - k - 1};
         if (hk_tok_id(t, half[0]) >= 0 && hk_tok_id(t, half[1]) >= 0)

@@ -34,7 +34,7 @@ struct hk_tok { /* a tokenizer being read */
     struct hk_kvlist *out;
     struct hk_error *err;
     json_t *json;     /* tokenizer.json, or NULL */
-    json_t *settings; /* tokenizer_config.json, an empty object if there is none */
+    json_t *settings; /* tokenizer_config.json, or NULL */
     json_t *special;  /* special_tokens_map.json, or NULL */
     json_t *extra;    /* added_tokens.json, or NULL */
     json_t *ids;      /* piece: id */

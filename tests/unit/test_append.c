@@ -247,6 +247,26 @@ static void test_refused(void)
     free(image.p);
 }
 
+/* A last record without its padding: to keep all there is changes nothing. */
+static void test_unpadded(void)
+{
+    struct image image = sample(128, 0);
+    struct hk_error err = {0};
+    struct hk_rollback_report report = {0};
+    put_file(&image);
+    ok(append(1, 1, 0, &err) == HK_OK, "a record %s", err.text);
+    struct image padded = get_file();
+    ok(padded.p[padded.n - 1] == 0 && truncate(path, (off_t)padded.n - 1) == 0,
+       "its padding is cut");
+    struct image cut = get_file();
+    ok(hk_rollback(path, 1, 0, &report, &err) == HK_OK && report.kept == 1 &&
+           report.size_after == cut.n && file_is(&cut),
+       "all is kept %s", err.text);
+    free(cut.p);
+    free(padded.p);
+    free(image.p);
+}
+
 /* A seal is dropped with the first change. */
 static void test_seal(void)
 {
@@ -255,6 +275,13 @@ static void test_seal(void)
     put32(image.p + HK_AT_FLAGS, le32(image.p + HK_AT_FLAGS) | HK_FLAG_HAS_SHA256_CHECKSUM);
     memset(image.p + HK_AT_RESERVED, 7, 32);
     put_file(&image);
+    struct hk_appender *a;
+    const struct hk_new_record r = record("given up", 1);
+    ok(hk_append_open(&a, path, 0, &err) == HK_OK && hk_append_record(a, &r, &err) == HK_OK &&
+           hk_append_write(a, "x", 1, &err) == HK_OK,
+       "a record for a sealed file %s", err.text);
+    hk_append_discard(&a);
+    ok(file_is(&image), "given up: the seal is still there");
     ok(append(1, 1, 0, &err) == HK_OK, "a sealed file %s", err.text);
     struct image now = get_file();
     ok((le32(now.p + HK_AT_FLAGS) & HK_FLAG_HAS_SHA256_CHECKSUM) == 0 &&
@@ -456,6 +483,7 @@ int main(void)
     test_bound();
     test_out_of_order();
     test_refused();
+    test_unpadded();
     test_seal();
     test_compressed(0);
     test_compressed(1);

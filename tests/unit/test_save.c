@@ -165,6 +165,20 @@ static void test_last_name(struct hk_file *f)
        "new shards are gone, and old ones back");
 }
 
+/* An index is JSON, whose strings are UTF-8. */
+static void test_no_text(struct hk_file *f)
+{
+    struct watch w = {0};
+    struct hk_error err = {0};
+    unsigned count = 0, before = 0;
+    struct kind k = {"", "out/\xff.hk", HK_FORMAT_HK, 100000, 0};
+    snapshot("out", &before);
+    ok(save(f, &k, &w, false, &err) == HK_E_USE && strstr(err.text, "not UTF-8") != NULL,
+       "shards of a name that is not UTF-8: %s", err.text);
+    snapshot("out", &count);
+    ok(count == before, "and nothing is there");
+}
+
 static void test_input(struct hk_file *f)
 {
     struct watch w = {0};
@@ -203,6 +217,7 @@ int main(void)
     clear("out");
     test_input(f);
     clear("out");
+    test_no_text(f);
     hk_close(&f);
     ok(rmdir("out") == 0 && chdir("/") == 0 && rmdir(directory) == 0, "no litter");
     return tap_done();

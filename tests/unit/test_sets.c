@@ -267,6 +267,11 @@ static void test_directories(void)
     expect_refusal(".", HK_E_FORMAT, "x.hk: ", "a directory with something else");
     unlink(".hidden.hk");
     remove_files();
+    write_shard(&(struct shard){"x.hk", 0, 1, "x", 0, 0, 0});
+    write_text(INDEX, "{\"weight_map\":{\"x\":\"x.hk\"}}");
+    write_text("o.hk.index.json", "{\"weight_map\":{\"y\":\"y.hk\"}}");
+    expect_refusal(".", HK_E_FORMAT, "2 models: " INDEX ", o.hk.index.json", "two indexes");
+    remove_files();
 }
 
 /* ---- many ---- */
