@@ -111,6 +111,8 @@ struct hke_tokenizer {
     uint32_t *rank;       /* of a token by falling score; equal scores have equal ranks */
     uint32_t letter[128]; /* token of an ASCII character, or TOK_NONE */
     bool space_prefix;    /* a text begins with a blank of its own */
+    bool prefix_single;   /* not if it begins with one already */
+    bool prefix_first;    /* nor behind an added token */
     /* By last byte of a character: some piece has a blank, or a line's end, behind it. */
     bool joins[256], joins_line[256];
     bool has_unused;

@@ -146,7 +146,7 @@ static enum hk_status between_tokens(struct tok_run *r, unsigned level, struct h
         if (s != HK_OK)
             return s;
         at = from;
-        prefix = true;
+        prefix = !r->t->prefix_first;
     }
     return encode_level(r, level + 1, (struct hk_bytes){text.p + from, text.n - from}, prefix);
 }

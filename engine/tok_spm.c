@@ -99,6 +99,27 @@ static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
     return s;
 }
 
+/* tokenizer.hk.space_prefix. */
+static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file *f,
+                                  struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.space_prefix");
+    struct hk_bytes name;
+    t->space_prefix = true;
+    enum hk_status s =
+        hke_tok_key_bool(f, "tokenizer.ggml.add_space_prefix", &t->space_prefix, err);
+    if (s != HK_OK || kv == NULL)
+        return s;
+    if ((s = hk_kv_string(kv, &name, err)) != HK_OK)
+        return s;
+    t->prefix_single = true;
+    t->prefix_first = hk_bytes_are(name, "first");
+    if (!t->prefix_first && !hk_bytes_are(name, "always"))
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                       "tokenizer.hk.space_prefix: unknown prefix \"%.*s\"", HK_STR(name));
+    return HK_OK;
+}
+
 enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f,
                                 struct hk_error *err)
 {
@@ -109,8 +130,7 @@ enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f
         if (t->type[i] == HKE_TOKEN_BYTE)
             t->byte[hke_tok_byte_piece(tok_string(&t->piece, i))] = i;
     }
-    t->space_prefix = true;
-    s = hke_tok_key_bool(f, "tokenizer.ggml.add_space_prefix", &t->space_prefix, err);
+    s = load_prefix(t, f, err);
     return s == HK_OK ? index_words(t, err) : s;
 }
 
@@ -161,7 +181,9 @@ static size_t word_length(const bool joins[256], const uint8_t *p, const uint8_t
 enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool prefix)
 {
     size_t n;
-    if (!escape(r, text, prefix && r->t->space_prefix, &n))
+    bool begun = text.n > 0 && (text.p[0] == ' ' || is_blank(text.p, text.p + text.n));
+    prefix = prefix && r->t->space_prefix && !(r->t->prefix_single && begun);
+    if (!escape(r, text, prefix, &n))
         return hk_fail_nomem(r->err);
     enum hk_status s = HK_OK;
     for (size_t i = 0; i < n && s == HK_OK;) {

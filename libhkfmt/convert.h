@@ -23,7 +23,8 @@ enum hk_status hk_copy_bytes(struct hk_copying *c, uint32_t part, uint64_t offse
                              struct hk_error *err);
 /* N bytes at P that were made for the output. */
 enum hk_status hk_copy_made(struct hk_copying *c, const uint8_t *p, size_t n, struct hk_error *err);
-/* After the last payload: a stream has to hold the padding behind its last tensor too. */
+/* After the last payload: what became infinite is told, and a stream has to hold the padding behind
+ * its last tensor too. */
 enum hk_status hk_copying_finish(struct hk_copying *c, struct hk_error *err);
 void hk_copying_end(struct hk_copying *c);
 

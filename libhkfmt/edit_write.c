@@ -8,7 +8,8 @@
  *
  * The header is one write within the first sector, which is written whole or not at all. Where they
  * belong is before the payloads, if they fit there, else directly behind the last section. If
- * nothing that counts is there, they need not be staged. */
+ * nothing that counts is there, they need not be staged. Whatever is dead behind the last section
+ * at any time begins with a head (edit.h), by which the next edit knows it for what it is. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -26,11 +27,12 @@ struct writing {
     uint64_t size;                  /* of the file by now */
     uint8_t header[HK_HEADER_SIZE]; /* as it is in the file */
     uint64_t count, metadata_size;
-    struct hk_buf block; /* a head, metadata and, where it moves, the table */
-    size_t n;            /* bytes of it behind the head */
+    struct hk_buf block; /* a head, metadata and, where it moves, the table; then what clears */
+    size_t n;            /* bytes of metadata and table */
     bool table_moves;
     bool home;     /* there is room before the payloads */
     bool switched; /* the new metadata stand */
+    bool shared;   /* another program writes to the file */
     uint64_t low;  /* where the head of a block directly behind the last section begins */
     uint64_t old_at[2], old_size[2]; /* metadata and table that count so far */
     struct hk_error *err;
@@ -92,6 +94,7 @@ static bool check_unchanged(struct writing *w)
         return fail_io(w, "cannot read");
     if ((uint64_t)st.st_size == w->size && memcmp(header, w->header, sizeof header) == 0)
         return true;
+    w->shared = true;
     hk_fail(w->err, HK_E_IO, HK_NO_OFFSET, "another program changed the file during the edit");
     return false;
 }
@@ -153,19 +156,14 @@ static uint64_t cleared_end(const struct writing *w)
 static bool write_marked(struct writing *w, uint64_t mark, uint64_t at)
 {
     return write_at(w, w->block.p, HK_STAGING_SIZE, mark) && sync_all(w) &&
-           write_at(w, w->block.p, w->block.n, at - HK_STAGING_SIZE) && sync_all(w);
+           write_at(w, w->block.p, HK_STAGING_SIZE + w->n, at - HK_STAGING_SIZE) && sync_all(w);
 }
 
 static bool write_home(struct writing *w)
 {
-    size_t clear = (size_t)(cleared_end(w) - HK_HEADER_SIZE - w->n);
-    uint8_t *zeros = hk_buf_room(&w->block, clear);
-    if (zeros == NULL) {
-        hk_fail_nomem(w->err);
-        return false;
-    }
-    memset(zeros, 0, clear);
-    return write_at(w, w->block.p + HK_STAGING_SIZE, w->n + clear, HK_HEADER_SIZE) && sync_all(w);
+    return write_at(w, w->block.p + HK_STAGING_SIZE, w->block.n - HK_STAGING_SIZE,
+                    HK_HEADER_SIZE) &&
+           sync_all(w);
 }
 
 /* What lies at AT and behind is going to be dead, and is to be known for ours until it is cut. */
@@ -211,7 +209,7 @@ static bool write_all(struct writing *w)
                                 !touches_old(w, w->tail->base, w->low + HK_STAGING_SIZE)
                           : !touches_old(w, w->low, settled_end(w));
     bool good = check_unchanged(w) && cut(w, live) && (direct || stage(w)) && settle(w);
-    if (!good && !w->switched && w->size > live && ftruncate(w->fd, (off_t)live) == 0)
+    if (!good && !w->switched && !w->shared && w->size > live && ftruncate(w->fd, (off_t)live) == 0)
         w->size = live;
     return good;
 }
@@ -227,6 +225,27 @@ static enum hk_status no_room(uint64_t needed, uint64_t room, struct hk_error *e
                    (unsigned long long)needed, (unsigned long long)room);
 }
 
+static enum hk_status fill_block(struct writing *w, const struct hk_file *f,
+                                 const struct hk_new_metadata *m, struct hk_error *err)
+{
+    const struct hk_header *h = &f->header;
+    uint8_t *head = hk_buf_room(&w->block, HK_STAGING_SIZE);
+    if (head != NULL)
+        hk_staging_head(head, w->tail->base, false);
+    hk_buf_put(&w->block, m->bytes.p, m->bytes.n);
+    if (w->table_moves)
+        hk_buf_put(&w->block, f->parts[0].map + h->tensor_toc_offset, (size_t)h->tensor_toc_size);
+    if (w->block.failed)
+        return hk_fail_nomem(err);
+    w->n = w->block.n - HK_STAGING_SIZE;
+    size_t clear = w->home ? (size_t)(cleared_end(w) - HK_HEADER_SIZE - w->n) : 0;
+    uint8_t *zeros = hk_buf_room(&w->block, clear);
+    if (zeros == NULL)
+        return hk_fail_nomem(err);
+    memset(zeros, 0, clear);
+    return HK_OK;
+}
+
 static enum hk_status plan(struct writing *w, const struct hk_file *f,
                            const struct hk_new_metadata *m, struct hk_error *err)
 {
@@ -237,15 +256,9 @@ static enum hk_status plan(struct writing *w, const struct hk_file *f,
     w->table_moves = w->home || (table > 0 && h->tensor_toc_offset >= w->tail->base);
     if (!w->home && w->tail->appendix)
         return no_room(m->bytes.n + table, room, err);
-    uint8_t *head = hk_buf_room(&w->block, HK_STAGING_SIZE);
-    if (head != NULL)
-        hk_staging_head(head, w->tail->base, false);
-    hk_buf_put(&w->block, m->bytes.p, m->bytes.n);
-    if (w->table_moves)
-        hk_buf_put(&w->block, f->parts[0].map + h->tensor_toc_offset, (size_t)table);
-    if (w->block.failed)
-        return hk_fail_nomem(err);
-    w->n = w->block.n - HK_STAGING_SIZE;
+    enum hk_status status = fill_block(w, f, m, err);
+    if (status != HK_OK)
+        return status;
     if (!align_ok(w->tail->base, 8, &w->low) || !add_ok(w->size, 2 * (uint64_t)w->block.n, &end) ||
         end > INT64_MAX - ZEROED)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file would be too large");

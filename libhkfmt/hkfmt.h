@@ -245,7 +245,7 @@ enum { HK_MAX_DIMS = 8, HK_MAX_NAME = 128, HK_MAX_ALIGNMENT = 65536, HK_SHA256_S
 struct hk_out;  /* see "output" */
 struct hk_file; /* opaque; immutable once open */
 
-struct hk_header { /* of a GGUF: version, alignment, counts and offsets, the rest 0 */
+struct hk_header { /* of a foreign file: what it has of this, the rest 0 */
     uint16_t version_major, version_minor;
     uint32_t flags;
     uint32_t
@@ -302,12 +302,12 @@ struct hk_record { /* an appendix record */
 
 enum { HK_RECORD_ACTIVE = 1, HK_RECORD_COMPRESSED = 2 };
 
-/* Map PATH (told by its content: .hk or GGUF) read-only and check every offset and size in it
- * against its length before returning. Fails on any fault that hk_verify() calls an error and that
- * makes contents doubtful; only faults in the appendix, bytes that nothing refers to and misplaced
- * alignment do not prevent opening. On HK_OK *OUT owns the mapping until hk_close(). HK_E_IO: not a
- * regular file, unreadable, ... Cost: linear in the size of header, metadata and table; payloads
- * are not touched. */
+/* Map PATH (told by its content: .hk, GGUF or safetensors) read-only and check every offset and
+ * size in it against its length before returning. Fails on any fault that hk_verify() calls an
+ * error and that makes contents doubtful; only faults in the appendix, bytes that nothing refers to
+ * and misplaced alignment do not prevent opening. On HK_OK *OUT owns the mapping until hk_close().
+ * HK_E_IO: not a regular file, unreadable, ... Cost: linear in the size of header, metadata and
+ * table; payloads are not touched. */
 HK_API HK_MUST enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err);
 
 /* As hk_open() on an open descriptor of a regular file, which stays the caller's. */
@@ -516,7 +516,7 @@ HK_API HK_MUST enum hk_status hk_hash(const struct hk_file *f, const struct hk_h
 /* SHA-256 of what FD, which stays the caller's, has from its position to its end. */
 HK_API HK_MUST enum hk_status hk_hash_fd(int fd, uint8_t out[HK_SHA256_SIZE], struct hk_error *err);
 
-/* SHA-256 over every tensor in table order: name, type (u16), layout, sparsity, shape (u64 each),
+/* SHA-256 over every tensor in table order: name, type (u16), layout, sparsity, shape (of u64s),
  * block size (u16, 32 where none is noted) and the SHA-256 of data, scales and residual, each field
  * after its length as u64. Unchanged by realignment, resharding and metadata edits; of a foreign
  * file it is that of the .hk with the same tensors. Reads all payloads, alone: hk_hash() does it in
@@ -605,8 +605,8 @@ struct hk_verify_report {
 };
 
 /* Check every rule of the format in PATH and report each fault. HK_OK: the check ran (see REPORT
- * for what it found); otherwise the file could not be read at all. A GGUF is checked as far as
- * hk_open() does. */
+ * for what it found); otherwise the file could not be read at all. A foreign file is checked as
+ * far as hk_open() does. */
 HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn,
                                         void *arg, struct hk_verify_report *report,
                                         struct hk_error *err);
@@ -783,8 +783,7 @@ HK_API void hk_edit_discard(struct hk_edit **e);
 struct hk_convert_options {
     uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF; others have none */
     void (*progress)(void *arg, uint64_t done, uint64_t all); /* payload bytes; may be NULL */
-    /* What TO has no place for and is left out or rounded: one line each, before the first byte is
-     * written. May be NULL. */
+    /* What TO has no place for and is left out or rounded: one line each. May be NULL. */
     void (*loss)(void *arg, const char *text);
     void *arg; /* of both */
     /* What a tensor becomes that safetensors has no type for, one of f32 (exact), f16, bf16. */
@@ -818,8 +817,8 @@ struct hk_digests {
     uint8_t metadata[HK_SHA256_SIZE]; /* of every pair in order: key, type and value, each behind
                                          its length; keys of shards are left out */
     uint8_t history[HK_SHA256_SIZE];  /* of every record in order: header, name, target and the
-                                         SHA-256  of the payload, each behind its length; of nothing
-                                         where there  is no record */
+                                         SHA-256 of the payload, each behind its length; of nothing
+                                         where there is no record */
 };
 
 enum { HK_SIGNATURE_SIZE = 64 };

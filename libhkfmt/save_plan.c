@@ -83,6 +83,7 @@ static void mark_safetensors(struct hk_view *v, size_t number)
     if (format != NULL)
         v->kvs.kvs[0] = *format;
     v->kvs.count = format != NULL;
+    v->file->format = HK_FORMAT_SAFETENSORS; /* nothing is left to say of where it came from */
 }
 
 enum hk_status hk_plan_view(struct hk_view **out, struct hk_file *whole, enum hk_format to,

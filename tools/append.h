@@ -13,7 +13,7 @@ struct payload {
 /* What is in PATH ("-" is standard input) as the payload of a record of TYPE for FILE: an adapter
  * in whatever form becomes the one of hk(5), patches and layers have to be safetensors, evaluations
  * and heads JSON; other adapters, and caches, are taken as they are. */
-enum hk_status payload_open(struct payload *out, enum hk_record_type type, const char *path,
-                            const char *file, struct hk_error *err);
+enum hk_status append_payload(struct payload *out, enum hk_record_type type, const char *path,
+                              const char *file, struct hk_error *err);
 
 #endif

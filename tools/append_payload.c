@@ -157,8 +157,8 @@ static enum hk_status check(enum hk_record_type type, int fd, struct hk_error *e
     }
 }
 
-enum hk_status payload_open(struct payload *out, enum hk_record_type type, const char *path,
-                            const char *file, struct hk_error *err)
+enum hk_status append_payload(struct payload *out, enum hk_record_type type, const char *path,
+                              const char *file, struct hk_error *err)
 {
     struct stat st;
     int fd = -1;

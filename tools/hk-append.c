@@ -233,7 +233,8 @@ static int run(struct job *j)
     for (; status == TOOL_OK && opened < j->count; opened++) {
         const struct item *item = &j->items[opened];
         payloads[opened].fd = -1;
-        if (payload_open(&payloads[opened], item->record.type, item->path, j->file, &err) != HK_OK)
+        if (append_payload(&payloads[opened], item->record.type, item->path, j->file, &err) !=
+            HK_OK)
             status = tool_error(item->path, &err);
     }
     if (status == TOOL_OK)

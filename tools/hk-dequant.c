@@ -22,7 +22,7 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-dequant",
     .operands = "FILE TENSOR | --all DIR FILE",
-    .about = "Decode a tensor of a model file (.hk or GGUF) to little-endian f32.",
+    .about = "Decode a tensor of a model to little-endian f32.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };

@@ -19,8 +19,7 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-inspect",
     .operands = "FILE...",
-    .about =
-        "Show what is in model files (.hk, GGUF, safetensors) as JSON; without a section option, all.",
+    .about = "Show what is in models as JSON; without an option for a section, all of it.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };

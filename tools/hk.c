@@ -10,19 +10,24 @@
 static const struct {
     const char *name, *job;
 } programs[] = {
+    {"append", "records for the version history: adapters, differences, evaluations"},
     {"bench", "speed of prompts and of generating, memory"},
-    {"convert", "GGUF to .hk and back"},
+    {"convert", "GGUF, .hk, safetensors, model directories to each other; shards"},
     {"dequant", "one tensor, or all, as f32: raw, .npy, JSON or text"},
+    {"detokenize", "text of token ids"},
     {"diff", "what differs between two models"},
     {"hardware-profile", "processor, kernels and cores in use, memory"},
-    {"detokenize", "text of token ids"},
     {"hash", "SHA-256 of files, base and tensors; checks lists of them"},
     {"inspect", "header, metadata, tensors and appendix as JSON"},
+    {"log", "the version history, and what its records carry"},
+    {"merge", "adapters and differences folded into the tensors of a new file"},
     {"meta", "metadata: list, get, set, delete, import, export"},
     {"perplexity", "perplexity of text or ids, and the logits"},
+    {"rollback", "the version history cut back, torn appends repaired"},
     {"run", "generate text"},
+    {"sign", "an Ed25519 signature of base, metadata and history"},
     {"tokenize", "token ids of a text"},
-    {"verify", "every rule of the format, each fault with its offset"},
+    {"verify", "every rule of the format, each fault with its offset; signatures"},
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 

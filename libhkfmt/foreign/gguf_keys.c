@@ -52,7 +52,8 @@ enum hk_status hk_gguf_types_text(const struct hk_file *f, char **out, struct hk
     json_t *types = json_object();
     enum hk_status status = types == NULL ? hk_fail_nomem(err) : HK_OK;
     for (size_t i = 0; status == HK_OK && i < f->kv_count; i++)
-        status = note_type(types, &f->kvs[i], err);
+        if (!hk_is_shard_key(f, &f->kvs[i]))
+            status = note_type(types, &f->kvs[i], err);
     char *text = NULL;
     if (status == HK_OK && json_object_size(types) > 0 &&
         (text = json_dumps(types, JSON_COMPACT)) == NULL)

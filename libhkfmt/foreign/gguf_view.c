@@ -109,6 +109,8 @@ static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
         tell_betas(m);
         status = widen_vectors(m->v, err);
     }
+    if (status == HK_OK && styled)
+        status = hk_gguf_pad_vocabulary(m, err);
     if (status == HK_OK)
         status = hk_gguf_settle_scaling(m, err);
     return status == HK_OK ? hk_view_ready(m->v, err) : status;

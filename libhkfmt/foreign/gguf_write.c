@@ -23,9 +23,10 @@ static bool is_dropped(const struct making *m, const struct hk_kv *kv)
     if (m->f->format == HK_FORMAT_GGUF)
         return false;
     struct hk_bytes source;
-    bool from_gguf = hk_bytes_are(kv->key, "hk.source.format") &&
-                     hk_kv_string(kv, &source, NULL) == HK_OK && hk_bytes_are(source, "gguf");
-    return from_gguf || hk_bytes_are(kv->key, "hk.source.gguf_version") ||
+    bool of_reader = hk_bytes_are(kv->key, "hk.source.format") &&
+                     hk_kv_string(kv, &source, NULL) == HK_OK &&
+                     (hk_bytes_are(source, "gguf") || hk_bytes_are(source, "safetensors"));
+    return of_reader || hk_bytes_are(kv->key, "hk.source.gguf_version") ||
            hk_bytes_are(kv->key, "hk.gguf.types") || hk_bytes_are(kv->key, "hk.alignment");
 }
 
@@ -224,8 +225,7 @@ static enum hk_status check_appendix(const struct hk_file *f, struct hk_error *e
     for (size_t i = 0; i < f->part_count; i++)
         if (hk_appendix_bytes(f, i).n > 0)
             return hk_fail(err, HK_E_UNSUPPORTED, f->header.appendix_offset,
-                           "the file has an appendix of %zu records, which GGUF cannot carry",
-                           f->record_count);
+                           "the file has appendix records, which GGUF cannot carry");
     return HK_OK;
 }
 

@@ -290,12 +290,20 @@ static enum hk_status list_ends(struct putting *p)
     return status;
 }
 
-/* Every id of the stored LIST ends texts by the keys, too. */
+/* -1 stands for no token there. */
+static bool still_ends_one(const struct putting *p, const json_t *id)
+{
+    return json_is_integer(id) &&
+           (json_integer_value(id) < 0 || has_id(p->ends, json_integer_value(id)));
+}
+
+/* Every id of the stored LIST, which may be one alone, ends texts by the keys, too. */
 static bool still_ends(const struct putting *p, const json_t *list)
 {
-    bool all = !json_is_integer(list) || has_id(p->ends, json_integer_value(list));
-    for (size_t i = 0; i < json_array_size(list); i++)
-        all = all && has_id(p->ends, json_integer_value(json_array_get(list, i)));
+    bool all =
+        json_array_size(list) <= MOST_ENDS && (!json_is_integer(list) || still_ends_one(p, list));
+    for (size_t i = 0; all && i < json_array_size(list); i++)
+        all = still_ends_one(p, json_array_get(list, i));
     return all;
 }
 

@@ -16,6 +16,7 @@ static const struct {
     {"tokenizer.hk.pre_regex", HK_PUT_SPLIT},
     {"tokenizer.hk.normalizer", HK_PUT_SPLIT},
     {"tokenizer.ggml.add_space_prefix", HK_PUT_SPLIT},
+    {"tokenizer.hk.space_prefix", HK_PUT_SPLIT},
     {"tokenizer.ggml.bos_token_id", HK_PUT_AROUND},
     {"tokenizer.ggml.eos_token_id", HK_PUT_AROUND},
     {"tokenizer.ggml.unknown_token_id", HK_PUT_AROUND},

@@ -119,27 +119,46 @@ static json_t *replace(const char *from, const char *to)
                      to);
 }
 
+/* What spells blanks U+2581: SCHEME's Metaspace, or a normalizer, which puts one blank more before
+ * each part of a text if PREFIX. */
+static bool put_spelling(json_t *json, bool prefix, const struct hk_bytes *scheme)
+{
+    json_t *normalizer = json_null(), *pre = json_null();
+    if (scheme != NULL)
+        pre = json_pack("{s:s, s:s, s:o, s:b}", "type", "Metaspace", "replacement", BLANK,
+                        "prepend_scheme", hk_put_tok_string(*scheme), "split", 0);
+    else if (prefix)
+        normalizer = json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers",
+                               "type", "Prepend", "prepend", BLANK, replace(" ", BLANK));
+    else
+        normalizer = replace(" ", BLANK);
+    return hk_put_tok_set(json, "normalizer", normalizer) &
+           hk_put_tok_set(json, "pre_tokenizer", pre);
+}
+
+static bool put_decoder(json_t *json, bool prefix)
+{
+    json_t *list =
+        json_pack("[o, {s:s}, {s:s}]", replace(BLANK, " "), "type", "ByteFallback", "type", "Fuse");
+    bool good = !prefix ||
+                json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip",
+                                                      "content", " ", "start", 1, "stop", 0)) == 0;
+    return good & hk_put_tok_set(json, "decoder",
+                                 json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list));
+}
+
 static enum hk_status put_blanks(struct hk_put_tok *p)
 {
+    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.hk.space_prefix");
+    struct hk_bytes scheme;
     bool prefix = true;
-    json_t *json = p->t.json;
     enum hk_status s = hk_put_tok_bool(p, "tokenizer.ggml.add_space_prefix", &prefix);
+    if (s == HK_OK && kv != NULL)
+        s = hk_kv_string(kv, &scheme, p->t.err);
     if (s != HK_OK)
         return s;
-    json_t *normalizer =
-        prefix ? json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type",
-                           "Prepend", "prepend", BLANK, replace(" ", BLANK))
-               : replace(" ", BLANK);
-    json_t *decoders =
-        json_pack("[o, {s:s}, {s:s}]", replace(BLANK, " "), "type", "ByteFallback", "type", "Fuse");
-    bool good = !prefix || json_array_append_new(decoders, json_pack("{s:s, s:s, s:i, s:i}", "type",
-                                                                     "Strip", "content", " ",
-                                                                     "start", 1, "stop", 0)) == 0;
-    good &= hk_put_tok_set(json, "normalizer", normalizer);
-    good &= hk_put_tok_set(json, "pre_tokenizer", json_null());
-    good &= hk_put_tok_set(json, "decoder",
-                           json_pack("{s:s, s:o}", "type", "Sequence", "decoders", decoders));
-    return made(p, good);
+    return made(p, put_spelling(p->t.json, prefix, kv != NULL && prefix ? &scheme : NULL) &
+                       put_decoder(p->t.json, prefix));
 }
 
 /* ---- special ids ---- */

@@ -132,6 +132,7 @@ bool hk_hf_tokenizer_tells(struct hk_bytes key)
         "tokenizer.hk.pre_regex",
         "tokenizer.hk.normalizer",
         "tokenizer.hk.added_flags",
+        "tokenizer.hk.space_prefix",
         "tokenizer.hk.eog_ids",
         "tokenizer.chat_template",
         "tokenizer.chat_templates",

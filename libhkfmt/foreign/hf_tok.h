@@ -42,7 +42,8 @@ struct hk_tok { /* a tokenizer being read */
     size_t model_size;
     int64_t unk, bos, eos; /* tokenizer.model's, -1 for none */
     bool spm;
-    bool space_prefix; /* SPM only */
+    bool space_prefix;  /* SPM only */
+    const char *scheme; /* of a prefix by Metaspace: "first", "always"; or NULL */
     bool ignore_merges;
     bool kept;             /* the JSON files are stored ones: there are no others */
     bool pairs;            /* merges are lists of two strings */

@@ -296,14 +296,11 @@ static enum hk_status check_ids(struct hk_tok *t, const struct model *m)
 }
 
 /* tokenizer_config.json's "legacy": false puts a blank before the first word of a text only. */
-static enum hk_status read_prefix(struct hk_tok *t, const struct model *m)
+static void read_prefix(struct hk_tok *t, const struct model *m)
 {
-    if (m->prefix && json_is_false(json_object_get(t->settings, "legacy")))
-        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tokenizer_config.json: legacy false is not supported without a "
-                       "tokenizer.json");
     t->space_prefix = m->prefix;
-    return HK_OK;
+    if (m->prefix && json_is_false(json_object_get(t->settings, "legacy")))
+        t->scheme = "first";
 }
 
 enum hk_status hk_tok_read_model(struct hk_tok *t)
@@ -320,5 +317,7 @@ enum hk_status hk_tok_read_model(struct hk_tok *t)
         s = each_piece(t, take_piece);
     if (s == HK_OK)
         s = check_ids(t, &m);
-    return s == HK_OK ? read_prefix(t, &m) : s;
+    if (s == HK_OK)
+        read_prefix(t, &m);
+    return s;
 }

@@ -67,8 +67,26 @@ static enum hk_status read_normalizer(const struct hk_tok *t, struct normal *n)
     return HK_OK;
 }
 
+static enum hk_status read_metaspace(struct hk_tok *t, const json_t *o, struct normal *n)
+{
+    static const char *const schemes[] = {"first", "always"};
+    if (!is_text(o, "replacement", BLANK) || !json_is_false(json_object_get(o, "split")) ||
+        n->prefix)
+        return unsupported(t, "pre_tokenizer", "Metaspace that splits, or with a normalizer");
+    for (size_t i = 0; i < 2; i++) {
+        if (is_text(o, "prepend_scheme", schemes[i]))
+            t->scheme = schemes[i];
+    }
+    if (t->scheme == NULL && !is_text(o, "prepend_scheme", "never"))
+        return unsupported(t, "pre_tokenizer: Metaspace with the prepend_scheme",
+                           hk_tok_text(o, "prepend_scheme"));
+    n->prefix = t->scheme != NULL;
+    n->replaced = true;
+    return HK_OK;
+}
+
 /* After the normalizer there are no blanks left to split at. */
-static enum hk_status read_pre(const struct hk_tok *t, struct normal *n)
+static enum hk_status read_pre(struct hk_tok *t, struct normal *n)
 {
     const json_t *o = json_object_get(t->json, "pre_tokenizer");
     if (o == NULL || json_is_null(o))
@@ -78,12 +96,7 @@ static enum hk_status read_pre(const struct hk_tok *t, struct normal *n)
         return HK_OK;
     if (!hk_tok_is(o, "Metaspace"))
         return unsupported(t, "a pre-tokenizer that is not known here", hk_tok_text(o, "type"));
-    if (!is_text(o, "replacement", BLANK) || !is_text(o, "prepend_scheme", "never") ||
-        !json_is_false(json_object_get(o, "split")) || n->prefix)
-        return unsupported(t, "pre_tokenizer: Metaspace with a prepend_scheme or split",
-                           hk_tok_text(o, "prepend_scheme"));
-    n->replaced = true;
-    return HK_OK;
+    return read_metaspace(t, o, n);
 }
 
 static enum hk_status read_blanks(struct hk_tok *t)
@@ -95,6 +108,10 @@ static enum hk_status read_blanks(struct hk_tok *t)
     if (s == HK_OK && !n.replaced)
         s = unsupported(t, "normalizer", "blanks stay blanks in a vocabulary with byte_fallback");
     t->space_prefix = n.prefix;
+    if (s == HK_OK && n.prefix && json_is_false(json_object_get(t->settings, "add_prefix_space")))
+        s = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                    "tokenizer_config.json: add_prefix_space false, where tokenizer.json puts a "
+                    "blank before a text");
     return s;
 }
 
@@ -276,7 +293,7 @@ static enum hk_status check_added(struct hk_tok *t, const struct hk_tok_merges *
         struct hk_tok_token *token = &t->token[i];
         bool blank = has_blank(token->piece);
         bool normalized = (token->flags & HK_TOK_NORMALIZED) != 0;
-        if (!token->added || (!blank && !(normalized && t->space_prefix)))
+        if (!token->added || (!blank && !(normalized && t->space_prefix && t->scheme == NULL)))
             continue;
         if (!runs || !token->in_model || run_length(token->piece) == 0 || token->flags != 0 ||
             token->type != HK_TOK_USER)
@@ -296,6 +313,8 @@ static enum hk_status put(struct hk_tok *t)
     enum hk_status s = hk_tok_put_vocab(t);
     if (s == HK_OK)
         hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);
+    if (s == HK_OK && t->scheme != NULL)
+        hk_kvlist_text(t->out, "tokenizer.hk.space_prefix", t->scheme);
     return s;
 }
 

@@ -10,6 +10,14 @@ static bool is_plain(const struct hk_tensor *t, size_t i)
            g.form == HK_FORM_DENSE;
 }
 
+/* Floats that are sparse or in tiles stay what they are. */
+static enum hk_type dense_type(unsigned type, enum hk_type wanted)
+{
+    const bool floats =
+        type == HK_TYPE_F32 || type == HK_TYPE_SPARSE_F16 || type == HK_TYPE_SPARSE_2_4;
+    return floats ? HK_TYPE_F32 : wanted;
+}
+
 /* f32 holds what a decoder gives. */
 static void tell(const struct hk_convert_options *opt, const size_t *decoded)
 {
@@ -18,8 +26,9 @@ static void tell(const struct hk_convert_options *opt, const size_t *decoded)
         if (decoded[type] > 0 && info != NULL)
             hk_lost(opt, "%zu tensor%s of type %s: %s %s", decoded[type],
                     decoded[type] == 1 ? "" : "s", info->name,
-                    opt->dense == HK_TYPE_F32 ? "decoded to" : "decoded and rounded to",
-                    hk_type_info(opt->dense)->name);
+                    dense_type(type, opt->dense) == HK_TYPE_F32 ? "decoded to"
+                                                                : "decoded and rounded to",
+                    hk_type_info(dense_type(type, opt->dense))->name);
     }
 }
 
@@ -33,7 +42,7 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
         const unsigned type = t->type;
         if (v->file->how[i].made != NULL || is_plain(t, i))
             continue;
-        status = hk_view_decode(v, i, opt->dense, err);
+        status = hk_view_decode(v, i, dense_type(type, opt->dense), err);
         if (type < HK_TYPE_CODES)
             decoded[type]++;
     }

@@ -412,6 +412,39 @@ PY
     done
 }
 
+# rounds DIR: the model there becomes the same .hk by way of a directory, and by way of a GGUF and a directory
+# one whose values are the same.
+rounds() {
+    hk-convert -f "$1" one.hk
+    rm -rf dir
+    hk-convert --to hf one.hk dir
+    hk-convert -f dir two.hk
+    assert_same one.hk two.hk
+    hk-convert -f one.hk one.gguf
+    hk-convert -f one.gguf two.hk
+    rm -rf dir
+    hk-convert --to hf two.hk dir
+    hk-convert -f dir three.hk
+    t_sh 'hk-diff --json --ignore-key "hk.source.*" one.hk three.hk || [ $? -eq 1 ]'
+    assert_status 0
+    assert_json '[v["metadata"][k] for k in ("added","removed","changed")]' '[[],[],[]]'
+    assert_json '[v["tensors"][k] for k in ("added","removed")]' '[[],[]]'
+    assert_json '[t for t in v["tensors"]["changed"] if t["differs"] != ["type"] or not t["values"]["equal"]]' '[]'
+}
+
+@test "a directory comes back as it was" {
+    for family in llama mistral qwen2 qwen3; do
+        make_dir --family $family --change '{"metadata":{"answer":"42"},"config":{"rope_scaling":{"type":"yarn",
+            "factor":4,"attention_factor":1.2,"original_max_position_embeddings":64}}}' m
+        rounds m
+    done
+    if [[ -n $SHARED ]]; then
+        for dir in models/stories260K-hf{,-bf16-sharded} trained/tiny-{llama,qwen3}; do
+            rounds "$SHARED/fixtures/$dir"
+        done
+    fi
+}
+
 @test "a GGUF has yarn's betas too, though llama.cpp does not read them, and that is said" {
     make_dir --change '{"config":{"rope_scaling":{"type":"yarn","factor":4,"beta_fast":8}}}' m
     t hk-convert m m.gguf

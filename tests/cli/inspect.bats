@@ -272,7 +272,7 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
 shards() {
     for i in 0 1; do
         mkhk m-0000$((i + 1))-of-00002.hk '{"header":{"split_index":'$i',"split_count":2},
-            "metadata":[["part","int64",'$i']],
+            "metadata":[["split_index","int64",'$i']],
             "tensors":[{"name":"t'$i'","type":"f32","shape":[1],"data":{"f32":['$i'.5]}}]}'
     done
 }
@@ -281,14 +281,14 @@ shards() {
     shards
     t hk-inspect m-00002-of-00002.hk
     assert_status 0
-    assert_json '[v["parts"],v["header"]["split_count"],v["metadata"]["part"]]' '[2,2,0]'
+    assert_json '[v["parts"],v["header"]["split_count"],v["metadata"]["split_index"]]' '[2,2,0]'
     assert_json '[(t["name"],t["part"]) for t in v["tensors"]]' '[["t0",0],["t1",1]]'
     assert_json 'v["size"]' $(($(stat -c %s m-00001-of-00002.hk) + $(stat -c %s m-00002-of-00002.hk)))
     t hk-dequant --text m-00001-of-00002.hk t1
     assert_out 1.5
     rm m-00001-of-00002.hk
     t hk-inspect m-00002-of-00002.hk
-    assert_fails 1 '1 of 2 shards are missing: 00001'
+    assert_fails 1 '1 of 2 files are missing: m-00001-of-00002.hk'
 }
 
 @test "an output is no shard of its input" {

@@ -50,6 +50,14 @@ comes_back() {
     split safetensors
     comes_back safetensors
     hk-convert whole.safetensors whole.hk
+    "$PYTHON" - >got <<'PY'
+import json, struct
+for i in 1, 2:
+    with open("set/s-%05d-of-00006.safetensors" % i, "rb") as f:
+        n, = struct.unpack("<Q", f.read(8))
+        print(len(json.loads(f.read(n)).get("__metadata__", {})) > 10)
+PY
+    [[ $(<got) == True$'\n'False ]] || fail 'metadata in the first shard only'
     rm set/s.safetensors.index.json
     hk-convert set/s-00004-of-00006.safetensors back.hk
     assert_same back.hk whole.hk
@@ -394,4 +402,8 @@ ROWS
     hk-convert --split-size 100k "$hf" b.hk
     hk-convert b.hk.index.json c.hk
     assert_same a.hk c.hk
+    hk-convert --split-size 100k a.hk out/
+    [[ -e out/model-00006-of-00006.safetensors && -e out/config.json && ! -e out/model.safetensors ]]
+    hk-convert out d.hk
+    assert_same a.hk d.hk
 }

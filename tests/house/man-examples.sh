@@ -2,7 +2,8 @@
 # Runs the EXAMPLES of the man pages of sections 1 and 5 (manual.sh has the library's).
 #
 # In that section each literal block (.Bd -literal ... .Ed) is a session in a directory that holds
-# model.gguf and model.hk, the same for all blocks of a page, with the programs in PATH:
+# model.gguf, model.hk and a PEFT adapter of it in adapter/, the same for all blocks of a page, with
+# the programs in PATH:
 #
 #   - a line "$ COMMAND" is run by sh; one that ends in a backslash goes on in the next line;
 #   - the lines after it, if there are any, are its output: standard output, or that followed by
@@ -56,6 +57,7 @@ for page in man/*.[15]; do
     name=$(basename "$page")
     mkdir -p "$work/$name/dir" "$work/$name/steps"
     cp "$model" "$work/$name/dir/model.gguf"
+    cp -r "$HK_FIXTURES/adapter" "$work/$name/dir"
     hk-convert "$model" "$work/$name/dir/model.hk" || fail "$name: a model for its examples"
     extract "$page" "$work/$name/steps"
     ran=0

@@ -46,8 +46,10 @@ prefix() {
 prefix libhkfmt.a hk_
 prefix libhkkern.a hkk_
 prefix libhkengine.a hke_
-# A program of more than one file has a prefix of its own: inspect_ for hk-inspect.
-own=$(find tools -name 'hk-*.c' -exec basename {} .c \; | sed 's/^hk-//; s/-/_/g; s/$/_/' | paste -sd'|')
+# A program of more than one file has a prefix of its own: inspect_ for hk-inspect. What several share has
+# its header's: record_ and records_ for records.h.
+own=$(find tools \( -name 'hk-*.c' -o -name '*.h' \) -exec basename {} \; |
+    sed 's/\.[ch]$//; s/^hk-//; s/-/_/g; s/s$/s?/; s/$/_/' | sort -u | paste -sd'|')
 prefix libhktool.a "tool_|$own"
 
 banned='exit|_exit|_Exit|abort|getenv|secure_getenv|puts|printf|putchar|vprintf|perror|err|errx|warn|warnx'

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "libhkfmt/edit.h"
 #include "libhkfmt/wire.h"
 #include "tests/unit/sample.h"
 
@@ -283,6 +284,21 @@ static void test_changed(void)
     close(fd);
     struct image now = load("f.hk");
     ok(now.n == image.n + 8 && memcmp(now.p, image.p, image.n) == 0, "and stays as it is");
+    free(now.p);
+    /* Nor is anything cut, though an edit had left something before. */
+    size_t padding = (8 - image.n % 8) % 8;
+    image.p = realloc(image.p, image.n + padding + HK_STAGING_SIZE);
+    memset(image.p + image.n, 0, padding);
+    hk_staging_head(image.p + image.n + padding, image.n, false);
+    image.n += padding + HK_STAGING_SIZE;
+    save("f.hk", &image);
+    e = begin("f.hk");
+    set_int(e, "new", 1);
+    fd = open("f.hk", O_WRONLY | O_APPEND);
+    ok(write(fd, "12345678", 8) == 8 && hk_edit_commit(&e, &err) == HK_E_IO, "again: %s", err.text);
+    close(fd);
+    now = load("f.hk");
+    ok(now.n == image.n + 8 && memcmp(now.p, image.p, image.n) == 0, "and nothing is cut");
     free(now.p);
     free(image.p);
 }

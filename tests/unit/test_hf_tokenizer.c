@@ -663,6 +663,25 @@ static bool imports(void)
     return good;
 }
 
+/* tokenizer.model's keys, written as tokenizer.json. */
+static void model_to_json(const char *settings, const char *text, const json_t *want)
+{
+    struct hk_buf b = small_model(0, 0, 0);
+    struct imported m;
+    struct hk_error err = {.text = ""};
+    int losses = 0;
+    clear_folder();
+    put_file("tokenizer.model", b.p, b.n);
+    put_file("tokenizer_config.json", settings, strlen(settings));
+    bool good = import(&m, folder, &err) == HK_OK && export_list(&m, &losses, &err) == HK_OK;
+    drop(&m);
+    struct hke_tokenizer *t = good ? load(folder) : NULL;
+    ok(t != NULL && losses == 0 && encodes_to(t, str(text), HKE_PARSE_SPECIAL, want),
+       "tokenizer.model as tokenizer.json: %s", err.text);
+    hke_tokenizer_free(&t);
+    hk_buf_free(&b);
+}
+
 static void model_alone(void)
 {
     struct hk_buf b = small_model(0, 0, 0);
@@ -727,11 +746,6 @@ static void refuse_models(void)
     put_file("tokenizer.model", b.p, b.n);
     refuses("tokenizer.model", "type unigram");
     hk_buf_free(&b);
-    b = small_model(0, 0, 0);
-    put_file("tokenizer.model", b.p, b.n);
-    put_file("tokenizer_config.json", "{\"legacy\":false}", 16);
-    refuses("tokenizer.model", "legacy");
-    hk_buf_free(&b);
 }
 
 /* Both files: the pieces must be the same, the merges in the order of the scores. */
@@ -761,6 +775,56 @@ static void model_and_json(void)
     put_json("tokenizer.json", o);
     refuses("pieces", "disagree: piece 261 is \"b\"");
     json_decref(o);
+    hk_buf_free(&b);
+}
+
+/* "first" and "always" of Metaspace, where a blank is put. */
+static void prefixes(void)
+{
+    static const char metaspace[] = "{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\","
+                                    "\"split\":false,\"prepend_scheme\":\"%s\"}";
+    static const struct {
+        const char *scheme, *text, *want;
+    } rows[] = {
+        {"first", "ab", "[264]"},
+        {"first", " ab", "[264]"},
+        {"first", "  ab", "[259,264]"},
+        {"first", "</s>ab", "[2,262]"},
+        {"first", "a</s> b", "[263,2,259,261]"},
+        {"always", "</s>ab", "[2,264]"},
+        {"always", "</s> ab", "[2,264]"},
+        {"never", "ab", "[262]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[256];
+        json_t *o = small_spm(), *want = json_loads(rows[i].want, 0, NULL);
+        snprintf(text, sizeof text, metaspace, rows[i].scheme);
+        put_at(o, "normalizer", "null");
+        put_at(o, "pre_tokenizer", text);
+        if (strcmp(rows[i].scheme, "never") == 0)
+            json_array_remove(json_object_get(json_object_get(o, "decoder"), "decoders"), 3);
+        clear_folder();
+        put_json("tokenizer.json", o);
+        struct hke_tokenizer *t = load(folder);
+        ok(t != NULL && encodes_to(t, str(rows[i].text), HKE_PARSE_SPECIAL, want),
+           "Metaspace %s: \"%s\"", rows[i].scheme, rows[i].text);
+        hke_tokenizer_free(&t);
+        json_decref(want);
+        json_decref(o);
+    }
+    struct hk_buf b = small_model(0, 0, 0);
+    json_t *want = json_pack("[i,i]", 2, 262);
+    clear_folder();
+    put_file("tokenizer.model", b.p, b.n);
+    put_file("tokenizer_config.json", "{\"legacy\":false}", 16);
+    struct hke_tokenizer *t = load(folder);
+    ok(t != NULL && encodes_to(t, str("</s>ab"), HKE_PARSE_SPECIAL, want), "legacy false");
+    hke_tokenizer_free(&t);
+    model_to_json("{\"legacy\":false}", "</s>ab", want);
+    json_decref(want);
+    want = json_pack("[i,i,i]", 264, 2, 264);
+    model_to_json("{}", "ab</s>ab", want);
+    json_decref(want);
     hk_buf_free(&b);
 }
 
@@ -868,6 +932,23 @@ static void back_package(const char *name)
     there_and_back(name, dir);
 }
 
+/* What another program's reader makes of the folder: check.mjs, with the npm package that
+ * tests/tokenizers/README.md names. */
+static void ask_node(const char *name)
+{
+    const char *modules = getenv("HK_NODE_MODULES");
+    char texts[PATH], expected[PATH], path[256], command[6 * PATH];
+    snprintf(path, sizeof path, "tokenizers/expected/%s.json", name);
+    if (modules == NULL || !shared(texts, "tokenizers/texts.json") || !shared(expected, path)) {
+        tap_skip(name, "SKIPPED: no @huggingface/tokenizers to compare with (HK_NODE_MODULES)");
+        return;
+    }
+    snprintf(command, sizeof command, "node tests/tokenizers/check.mjs '%s' '%s' '%s' '%s'",
+             modules, folder, texts, expected);
+    fflush(stdout);
+    ok(system(command) == 0, "%s: another reader of tokenizer.json gives the ids", name);
+}
+
 /* A GGUF's vocabulary as a directory gives the same ids. */
 static void from_gguf(const char *name, const char *file, bool prefix)
 {
@@ -883,8 +964,10 @@ static void from_gguf(const char *name, const char *file, bool prefix)
     bool good = export(f, NULL, &losses, &err) == HK_OK;
     ok(good, "%s: a GGUF's vocabulary as a directory: %s", name, err.text);
     hk_close(&f);
-    if (good)
+    if (good) {
         stored(name, folder, prefix);
+        ask_node(name);
+    }
 }
 
 int main(void)
@@ -896,6 +979,7 @@ int main(void)
     model_alone();
     refuse_models();
     model_and_json();
+    prefixes();
     templates();
     edits();
     trained("tiny-llama");

@@ -273,6 +273,37 @@ static void test_gguf_order(void)
     hk_close(&f);
 }
 
+/* Rows beyond the vocabulary get names, types and scores. */
+static void test_gguf_padding(void)
+{
+    static const uint8_t rows[5] = {0, 1, 2, 3, 4};
+    static const uint8_t tokens[] = {1, 0, 0, 0, 2, 0, 0, 0, 0, 0,   0,
+                                     0, 1, 0, 0, 0, 2, 0, 0, 0, 'a', 'b'};
+    static const uint8_t types[] = {3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0};
+    struct made m;
+    struct hk_view *v;
+    struct hk_array list;
+    describe(&m, "norm", NULL);
+    mk_need(hk_writer_set(m.w, text("tokenizer.ggml.tokens"), HK_META_BYTES,
+                          (struct hk_bytes){tokens, sizeof tokens}, NULL) == HK_OK &&
+                hk_writer_set(m.w, text("tokenizer.ggml.token_type"), HK_META_BYTES,
+                              (struct hk_bytes){types, sizeof types}, NULL) == HK_OK,
+            "vocabulary");
+    add(&m, "token_embd.weight", HK_TYPE_INT8, 2, 5, 1, rows, 5);
+    struct hk_file *f = end(&m), *g = to_gguf(f, &v);
+    ok(hk_kv_array(hk_kv_find(g, "tokenizer.ggml.tokens"), HK_ARRAY_STRING, &list, NULL) == HK_OK &&
+           list.count == 5 && hk_bytes_are(hk_array_string(&list, 1), "b") &&
+           hk_bytes_are(hk_array_string(&list, 4), "[PAD4]"),
+       "two tokens for five rows: three are named");
+    ok(hk_kv_array(hk_kv_find(g, "tokenizer.ggml.token_type"), HK_ARRAY_I32, &list, NULL) ==
+               HK_OK &&
+           list.count == 5 && hk_array_i32(&list, 1) == 3 && hk_array_i32(&list, 2) == 5,
+       "as unused ones");
+    hk_close(&g);
+    hk_view_free(&v);
+    hk_close(&f);
+}
+
 /* Llama 3.1's factors by its own formula, of wavelengths. */
 static double factor_of(unsigned i, unsigned dims)
 {
@@ -328,6 +359,7 @@ int main(void)
     test_order();
     test_decode();
     test_gguf_order();
+    test_gguf_padding();
     test_gguf_scaling();
     return tap_done();
 }
