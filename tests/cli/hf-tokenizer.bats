@@ -88,8 +88,17 @@ rounds() {
     assert_same model.hk again.hk
 }
 
-# by_gguf TEXTS EXPECTED STEP: a GGUF of model.hk, which keeps nothing of the files, becomes a directory, and that
-# a .hk.
+# forget: model.hk has what its tokenizer does, and no longer those of the files that said so that there were.
+forget() {
+    local key
+    for key in hk.hf.tokenizer{,_form,_config}; do
+        if hk-meta get model.hk "$key" >/dev/null 2>&1; then
+            hk-meta delete model.hk "$key"
+        fi
+    done
+}
+
+# by_gguf TEXTS EXPECTED STEP: a GGUF of model.hk becomes a directory, and that a .hk.
 by_gguf() {
     hk-convert -f model.hk model.gguf
     rm -rf written
@@ -133,6 +142,7 @@ PY
     for name in stories260K-hf{,-bf16-sharded}; do
         rounds "$SHARED/fixtures/models/$name" "$TEXTS" "$expected" 8
     done
+    forget
     by_gguf "$TEXTS" "$expected" 8
 }
 
@@ -146,6 +156,7 @@ PY
     need_shared
     model "$SHARED/fixtures/tokenizers/gpt2" m
     rounds m "$TEXTS" "$FIX/tokenizers/expected/gpt2.json" 25
+    forget
     by_gguf "$TEXTS" "$FIX/tokenizers/expected/gpt2.json" 50
 }
 
@@ -177,6 +188,7 @@ PY
             hk-convert -f "$SHARED/fixtures/trained/$name" model.hk
             hk-convert --to hf model.hk $name
             read_by_npm $name texts expected
+            forget
             hk-convert -f model.hk model.gguf
             hk-convert --to hf model.gguf $name-written
             read_by_npm $name-written texts expected
