@@ -16,17 +16,18 @@ make_dir() {
     "$PYTHON" "$MKHF" make "$@"
 }
 
-# cosine A B: of two files of f32.
-cosine() {
-    "$PYTHON" - "$1" "$2" <<'PY'
+# alike LEAST A B: the cosine of two files of f32 is LEAST or more.
+alike() {
+    "$PYTHON" - "$@" <<'PY'
 import array, math, sys
-a, b = (array.array("f", open(p, "rb").read()) for p in sys.argv[1:])
+a, b = (array.array("f", open(p, "rb").read()) for p in sys.argv[2:])
 assert len(a) == len(b) > 0, (len(a), len(b))
 dot = lambda x, y: math.fsum(p * q for p, q in zip(x, y))
-print(dot(a, b) / math.sqrt(dot(a, a) * dot(b, b)))
+cosine = dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
+if not cosine >= float(sys.argv[1]):
+    sys.exit("cosine %r" % cosine)
 PY
 }
-at_least() { "$PYTHON" -c 'import sys; sys.exit(not float(sys.argv[1]) >= float(sys.argv[2]))' "$1" "$2"; }
 
 # logits_of MODEL OUT: of the ids, with nothing rounded.
 logits_of() {
@@ -35,14 +36,13 @@ logits_of() {
 
 # means NAME [OPTIONS]: the directory made so has the logits that transformers' definitions give.
 means() {
-    local name=$1 got
+    local name=$1
     shift
     make_dir "$@" m
     "$PYTHON" "$MKHF" logits m ids want.f32
     hk-convert -f m m.hk
     logits_of m.hk got.f32
-    got=$(cosine want.f32 got.f32)
-    at_least "$got" 0.99999 || fail "$name: cosine $got"
+    alike 0.99999 want.f32 got.f32 || fail "$name: another model"
     logits_of m direct.f32
     assert_same got.f32 direct.f32
 }
@@ -50,15 +50,16 @@ means() {
 # rope_means NAME CONFIG: likewise, and without its rope it would be another.
 rope_means() {
     means "$1" --change "{\"config\":$2}"
-    local got
-    got=$(cosine plain.f32 want.f32)
-    at_least "$got" 0.9999 && fail "$1: the plain rope would do ($got)"
-    return 0
+    refute alike 0.9999 plain.f32 want.f32
 }
 
+# plain.f32, made once for all tests.
 plain() {
-    means plain
-    cp want.f32 plain.f32
+    if [[ ! -e $BATS_FILE_TMPDIR/plain.f32 ]]; then
+        means plain
+        cp want.f32 "$BATS_FILE_TMPDIR/plain.f32"
+    fi
+    cp "$BATS_FILE_TMPDIR/plain.f32" .
 }
 
 @test "the small model of each family is what transformers defines" {
@@ -398,7 +399,7 @@ PY
         head -c 256 "$dir/val.tokens.u32" >first
         t_from first hk-perplexity --ids --ctx 64 -f --activations f32 --logits got.f32 "$dir"
         assert_status 0
-        at_least "$(cosine got.f32 "$dir/logits.f32")" 0.99999
+        alike 0.99999 got.f32 "$dir/logits.f32"
     done
     "$PYTHON" - "$FIX/models/expected.json" <<'PY'
 import json, struct, sys
@@ -408,7 +409,7 @@ PY
     for dir in stories260K-hf stories260K-hf-bf16-sharded; do
         t_from prompt hk-perplexity --ids -f --activations f32 --logits got.f32 "$SHARED/fixtures/models/$dir"
         assert_status 0
-        at_least "$(cosine got.f32 "$FIX/models/stories260K.logits.f32")" 0.9999
+        alike 0.9999 got.f32 "$FIX/models/stories260K.logits.f32"
     done
 }
 
@@ -452,7 +453,7 @@ rounds() {
     assert_err_has "key 'llama.rope.scaling.yarn_beta_fast' is 8, but llama.cpp takes 32 for this architecture"
     logits_of m a.f32
     logits_of m.gguf b.f32
-    at_least "$(cosine a.f32 b.f32)" 0.9999999
+    alike 0.9999999 a.f32 b.f32
 }
 
 @test "a llama3 rope goes to GGUF where llama.cpp has it" {
@@ -463,7 +464,7 @@ rounds() {
         hk-convert -f m m.gguf
         logits_of m a.f32
         logits_of m.gguf b.f32
-        at_least "$(cosine a.f32 b.f32)" 0.9999999
+        alike 0.9999999 a.f32 b.f32
     done
     for family in qwen2 qwen3; do
         make_dir --family $family --change "$change" m
@@ -474,7 +475,6 @@ rounds() {
 
 # in_peer NAME ROPE: the trained model with another rope has in the peer the logits that it has here.
 in_peer() {
-    local got
     rm -rf m
     cp -r "$SHARED/fixtures/trained/$1" m
     chmod -R u+w m
@@ -494,13 +494,12 @@ PY
         hk-perplexity --ids --ctx 400 -f --activations f32 --logits $model.f32 $model <some >/dev/null 2>&1
     done
     "$PYTHON" "$SHARED/peer/peer.py" logits m.gguf --tokens some --out peer.f32 --no-repack --kv f32 --threads 2
-    got=$(cosine m.hk.f32 peer.f32)
-    at_least "$got" 0.9999 || fail "$1, $2: cosine $got to the peer"
-    at_least "$(cosine m.hk.f32 m.gguf.f32)" 0.9999999 || fail "$1, $2: another as a GGUF"
+    alike 0.9999 m.hk.f32 peer.f32 || fail "$1, $2: another in the peer"
+    alike 0.9999999 m.hk.f32 m.gguf.f32 || fail "$1, $2: another as a GGUF"
     if [[ $2 == *default* ]]; then
         cp m.hk.f32 plain.f32
     elif [[ $2 != *dynamic* ]]; then
-        refute at_least "$(cosine m.hk.f32 plain.f32)" 0.9999
+        refute alike 0.9999 m.hk.f32 plain.f32
     fi
 }
 

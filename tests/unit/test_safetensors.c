@@ -174,7 +174,7 @@ static struct hk_file *one(const struct hk_tensor *t, const struct pair *p, uint
     static const uint8_t bytes[4096];
     const struct hk_writer_options options = {.appendix_size = appendix};
     struct hk_writer *w;
-    struct hk_out *out;
+    struct hk_out *out = NULL;
     int fd = mk_fd("", 0);
     mk_need(hk_writer_new(&w, &options, NULL) == HK_OK && hk_writer_add(w, t, 0, NULL) == HK_OK &&
                 (p == NULL || hk_writer_set(w, text(p->key), p->type,
@@ -192,7 +192,7 @@ static struct hk_file *one(const struct hk_tensor *t, const struct pair *p, uint
 static struct hk_file *all(void)
 {
     struct hk_writer *w;
-    struct hk_out *out;
+    struct hk_out *out = NULL;
     char name[TYPES + 2][24];
     uint8_t bytes[8 * 15];
     int fd = mk_fd("", 0);
