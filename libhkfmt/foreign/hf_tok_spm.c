@@ -213,7 +213,8 @@ static enum hk_status score_piece(struct hk_tok *t, struct trial *x, struct hk_t
                        "tokenizer.json: model.merges: no merge makes \"%.*s\" of what its text "
                        "comes to, so that no scores are equal to these merges",
                        HK_STR(token->piece));
-    token->score = -(float)(x->n == 1 && !letter ? x->last : x->merges->count);
+    const uint32_t rank = x->n == 1 && !letter ? x->last : x->merges->count;
+    token->score = (float)-(int64_t)rank; /* 0 is not to become -0 */
     return HK_OK;
 }
 
@@ -310,6 +311,7 @@ static enum hk_status check_added(struct hk_tok *t, const struct hk_tok_merges *
 static enum hk_status put(struct hk_tok *t)
 {
     hk_kvlist_text(t->out, "tokenizer.ggml.model", "llama");
+    hk_kvlist_text(t->out, "tokenizer.ggml.pre", "default"); /* as llama.cpp's converter has it */
     enum hk_status s = hk_tok_put_vocab(t);
     if (s == HK_OK)
         hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);

@@ -176,6 +176,24 @@ through_gguf() {
     local ids=$output
     t hk-tokenize model.gguf <<<'Once upon a time, 3 dragons.'
     assert_out "$ids"
+    t hk-inspect --metadata --full again.gguf
+    assert_json 'v["metadata"]["tokenizer.ggml.pre"]' default
+    assert_json '[str(x) for x in v["metadata"]["tokenizer.ggml.scores"][259:261]]' '["0.0","-1.0"]'
+}
+
+@test "tokens that a GGUF has for rows beyond the vocabulary are none of a directory's" {
+    hk-convert --to hf "$FIX/models/stories260K-f16.gguf" m
+    hfdir pad m 32
+    hk-convert m m.gguf
+    t hk-inspect --metadata --full m.gguf
+    assert_json '(lambda x: [len(x), x[-1]])(v["metadata"]["tokenizer.ggml.tokens"])' '[544,"[PAD543]"]'
+    hk-convert m.gguf m.hk
+    t hk-convert --to hf m.hk rt
+    assert_status 0
+    assert_err ''
+    hfdir json m rt config.json tokenizer.json tokenizer_config.json
+    hk-convert rt again.gguf
+    assert_same m.gguf again.gguf
 }
 
 @test "GGUF and directory of one model are the same, every one of the shared directory" {

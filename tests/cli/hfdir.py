@@ -4,6 +4,7 @@
 usage: hfdir.py same A B          the same tensors, bit for bit
        hfdir.py values A B        the same tensors by value, whatever their types
        hfdir.py json A B FILE...  files of that name are equal as JSON, or absent from both
+       hfdir.py pad DIR N         give the embedding N rows beyond the vocabulary
        hfdir.py loads DIR         config.json has what its class needs, and the tensors fit it
 
 Shares nothing with hk.
@@ -13,6 +14,8 @@ import json
 import os
 import struct
 import sys
+
+import mkhf
 
 SIZES = {"F32": 4, "F16": 2, "BF16": 2}
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -105,12 +108,26 @@ def loads(directory):
     assert c["torch_dtype"] == DTYPES[max(weights, key=weights.get)], c["torch_dtype"]
 
 
+def pad(directory, rows):
+    """More rows of the embedding than there are tokens."""
+    name, config, all_tensors = "model.embed_tokens.weight", load(directory, "config.json"), tensors(directory)
+    dtype, (tokens, width), data = all_tensors[name]
+    more = data[:rows * len(data) // tokens]
+    all_tensors[name] = (dtype, [tokens + rows, width], data + more)
+    mkhf.write_safetensors(os.path.join(directory, "model.safetensors"), all_tensors, {})
+    config["vocab_size"] = tokens + rows
+    with open(os.path.join(directory, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
+
+
 def main(args):
     if args[0] in ("same", "values"):
         same(args[1], args[2], args[0] == "values")
     elif args[0] == "json":
         for name in args[3:]:
             assert load(args[1], name) == load(args[2], name), name
+    elif args[0] == "pad":
+        pad(args[1], int(args[2]))
     else:
         assert args[0] == "loads", args
         loads(args[1])
