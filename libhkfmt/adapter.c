@@ -128,6 +128,7 @@ static const struct hk_tensor *part_of(const struct reading *r, const char *modu
                                        enum hk_adapter_part part)
 {
     static const char *const names[][3] = {
+        [HK_ADAPTER_A] = {".lora_A.weight", ".lora_A.default.weight", NULL},
         [HK_ADAPTER_B] = {".lora_B.weight", ".lora_B.default.weight", NULL},
         [HK_ADAPTER_MAGNITUDE] = {".lora_magnitude_vector", ".lora_magnitude_vector.weight",
                                   ".lora_magnitude_vector.default.weight"},
@@ -211,23 +212,23 @@ static enum hk_status add_whole(struct reading *r, const char *name, const struc
     return HK_OK;
 }
 
-/* A module is taken with its A; a B or a magnitude without one is an error. */
+/* A module is taken with its A; a B or a magnitude without one is an error, and so is a second one,
+ * of which nobody knows whether it counts. */
 static enum hk_status add_tensor(struct reading *r, const struct hk_tensor *t, struct hk_error *err)
 {
-    char module[256], a[300];
+    char module[256];
     enum hk_adapter_part part;
     if (!hk_adapter_name(t->name, module, &part))
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                        "tensor '%.*s' is none of an adapter that can be applied", HK_STR(t->name));
-    if (part == HK_ADAPTER_A)
-        return add_pair(r, module, t, err);
     if (part == HK_ADAPTER_WHOLE)
         return add_whole(r, module, t, err);
-    snprintf(a, sizeof a, "base_model.model.%s.lora_A.weight", module);
-    if (hk_tensor_find(r->payload, a) != NULL)
-        return HK_OK;
-    snprintf(a, sizeof a, "base_model.model.%s.lora_A.default.weight", module);
-    return hk_tensor_find(r->payload, a) != NULL ? HK_OK : misfit(t, "its lora_A is missing", err);
+    if (part_of(r, module, part) != t)
+        return misfit(t, "its module has another one under another name", err);
+    if (part == HK_ADAPTER_A)
+        return add_pair(r, module, t, err);
+    return part_of(r, module, HK_ADAPTER_A) != NULL ? HK_OK
+                                                    : misfit(t, "its lora_A is missing", err);
 }
 
 static enum hk_status read_all(struct reading *r, struct hk_error *err)

@@ -17,6 +17,19 @@ static bool is_neutral(const json_t *v)
            (json_is_array(v) && json_array_size(v) == 0);
 }
 
+/* Ways of beginning that take something off the base's weights, so that the adapter is none of the
+ * base as it is. The others only choose the first A and B. */
+static enum hk_status check_start(const json_t *c, struct hk_error *err)
+{
+    static const char *const changing[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
+    const char *start = json_string_value(json_object_get(c, "init_lora_weights"));
+    for (size_t i = 0; start != NULL && i < sizeof changing / sizeof *changing; i++)
+        if (strncmp(start, changing[i], strlen(changing[i])) == 0)
+            return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                           "adapter_config: init_lora_weights '%s' changes the base too", start);
+    return HK_OK;
+}
+
 /* Settings that change what is computed, and that nothing here computes. */
 static enum hk_status check_settings(const json_t *c, struct hk_error *err)
 {
@@ -37,7 +50,7 @@ static enum hk_status check_settings(const json_t *c, struct hk_error *err)
     if (bias != NULL && strcmp(bias, "none") != 0)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "adapter_config: bias '%s' is not supported", bias);
-    return HK_OK;
+    return check_start(c, err);
 }
 
 static enum hk_status parse(json_t **out, const struct hk_file *payload, struct hk_error *err)
@@ -134,7 +147,7 @@ static enum hk_status matches(const char *key, const char *name, bool *match, st
     }
     if (strpbrk(key, "\\[{") != NULL || strstr(key, "(?") != NULL || !is_short(key))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "adapter_config: pattern '%.128s' is not supported", key);
+                       "adapter_config: pattern '%.200s' is not supported", key);
     if (asprintf(&text, "^(.*\\.)?(%s)$", key) < 0)
         return hk_fail_nomem(err);
     const int result = regcomp(&pattern, text, REG_EXTENDED | REG_NOSUB);

@@ -28,8 +28,7 @@ static bool ends_in(const char *s, const char *suffix)
 /* "lm_head.modules_to_save.default.weight" is lm_head.weight. */
 static void drop_wrapper(char *module)
 {
-    static const char *const wrappers[] = {".modules_to_save.default.", ".modules_to_save.",
-                                           ".original_module."};
+    static const char *const wrappers[] = {".modules_to_save.default.", ".modules_to_save."};
     for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
         char *at = strstr(module, wrappers[i]);
         if (at == NULL)

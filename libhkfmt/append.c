@@ -18,8 +18,9 @@ struct pending { /* a record whose header is not written yet */
 
 struct hk_appender {
     struct hk_history h;
-    uint64_t appendix_offset; /* of the header afterwards */
-    uint64_t end;             /* of what was written so far */
+    uint8_t header[HK_HEADER_SIZE]; /* as it was found */
+    uint64_t appendix_offset;       /* of the header afterwards */
+    uint64_t end;                   /* of what was written so far */
     uint32_t generation;
     uint8_t parent[HK_SHA256_SIZE]; /* for the next record */
     struct pending *records;
@@ -29,7 +30,6 @@ struct hk_appender {
     uint64_t data_size;
     struct hk_deflater *deflater; /* of a compressed record */
     enum hk_status failed;        /* of an earlier call: nothing can be committed then */
-    bool published;               /* the header may have been written */
 };
 
 static void free_appender(struct hk_appender **appender)
@@ -95,8 +95,10 @@ enum hk_status hk_append_open(struct hk_appender **out, const char *path, unsign
     if (a == NULL)
         return hk_fail_nomem(err);
     enum hk_status status = hk_history_open(&a->h, path, true, err);
-    if (status == HK_OK)
+    if (status == HK_OK) {
+        memcpy(a->header, a->h.f->parts[0].map, sizeof a->header);
         status = check_place(a, err);
+    }
     if (status == HK_OK)
         status = choose_parent(a, options, err);
     if (status != HK_OK) {
@@ -274,10 +276,9 @@ static enum hk_status write_headers(const struct hk_appender *a, struct hk_error
 }
 
 /* A seal goes before anything counts; what the header tells last is where the first record is. */
-static enum hk_status publish(struct hk_appender *a, struct hk_error *err)
+static enum hk_status publish(const struct hk_appender *a, struct hk_error *err)
 {
     const struct hk_history *h = &a->h;
-    a->published = true;
     enum hk_status status = hk_history_header(h, h->f->header.appendix_offset, err);
     if (status == HK_OK)
         status =
@@ -311,14 +312,22 @@ enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
     return HK_OK;
 }
 
-/* A header that names the records is taken back first; one that was not touched keeps its seal. */
+/* What the first header had beside the place of the records: a seal, or where a rollback left it.
+ */
+static void restore_header(const struct hk_appender *a)
+{
+    if (memcmp(a->header, a->h.f->parts[0].map, sizeof a->header) != 0)
+        (void)!hk_history_write(&a->h, a->header, sizeof a->header, 0, NULL);
+}
+
+/* The header may name the records that go: take that back first. */
 void hk_append_discard(struct hk_appender **appender)
 {
     struct hk_appender *a = *appender;
     if (a == NULL)
         return;
-    if (a->count > 0 &&
-        (!a->published || hk_history_header(&a->h, a->h.f->header.appendix_offset, NULL) == HK_OK))
+    if (a->count > 0 && hk_history_header(&a->h, a->h.f->header.appendix_offset, NULL) == HK_OK)
         (void)!hk_history_cut(&a->h, a->h.size, NULL);
+    restore_header(a);
     free_appender(appender);
 }

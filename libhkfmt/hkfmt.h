@@ -516,7 +516,7 @@ HK_API HK_MUST enum hk_status hk_hash(const struct hk_file *f, const struct hk_h
 /* SHA-256 of what FD, which stays the caller's, has from its position to its end. */
 HK_API HK_MUST enum hk_status hk_hash_fd(int fd, uint8_t out[HK_SHA256_SIZE], struct hk_error *err);
 
-/* SHA-256 over every tensor in table order: name, type (u16), layout, sparsity, shape (u64 each),
+/* SHA-256 over every tensor in table order: name, type (u16), layout, sparsity, shape (of u64s),
  * block size (u16, 32 where none is noted) and the SHA-256 of data, scales and residual, each field
  * after its length as u64. Unchanged by realignment, resharding and metadata edits; of a foreign
  * file it is that of the .hk with the same tensors. Reads all payloads, alone: hk_hash() does it in

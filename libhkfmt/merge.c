@@ -106,6 +106,10 @@ static enum hk_status take_adapter(struct merging *m, size_t item, size_t record
     }
     for (size_t i = 0; i < hk_adapter_replacements(a); i++) {
         const struct hk_replacement *w = hk_adapter_replacement(a, i);
+        if (scale < 1 || scale > 1)
+            return hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, record)->offset,
+                           "tensor '%.*s': one that was trained whole is taken once, not %g times",
+                           HK_STR(w->base->name), scale);
         struct change *c = new_change(m, (size_t)(w->base - f->tensors), scale);
         if (c == NULL)
             return hk_fail_nomem(err);

@@ -40,6 +40,16 @@ both 'hk-inspect: GGUF' 'hk-inspect --full "$model"'
 both 'hk-inspect: a table' 'hk-inspect --table model.hk'
 both 'hk-meta: an edit' \
     'cp "$model" m.gguf && hk-convert m.gguf m.hk && hk-meta set m.hk llama.context_length 99 && hk-meta export m.hk'
+both 'hk-convert: safetensors' 'hk-convert model.hk m.safetensors && hk-convert m.safetensors s.hk'
+both 'hk-convert: a directory' 'hk-convert --to hf model.hk dir && hk-convert dir d.hk && hk-convert d.hk d.gguf'
+both 'hk-convert: shards' 'hk-convert --split-size 300k model.hk part.hk && hk-convert part-00002-of-*.hk whole.hk'
+both 'hk-hash' 'hk-hash model.hk'
+both 'hk-diff' 'hk-diff --json "$model" m.safetensors; [ $? -le 1 ]'
+both 'hk-append: a record' 'cp model.hk a.hk && export SOURCE_DATE_EPOCH=1 && chmod u+w a.hk &&
+    echo "{\"a\":1}" | hk-append -z --loss 1.5 --eval - a.hk && hk-log a.hk && hk-rollback a.hk 0 && cmp a.hk model.hk'
+lora=${HK_SHARED:-}/fixtures/trained/tiny-llama/lora
+[ ! -d "$lora" ] || both 'hk-append, hk-merge: an adapter' "hk-convert '$lora/..' l.hk && export SOURCE_DATE_EPOCH=1 &&
+    hk-append --lora '$lora' l.hk && hk-merge l.hk merged.hk && hk-run --adapter lora l.hk ROMEO: -n 4 --temp 0"
 both 'hk-verify' 'hk-verify --payload model.hk'
 both 'hk-dequant: every tensor' 'hk-dequant --all raw model.hk'
 both 'hk-dequant: .npy' 'hk-dequant --npy --all npy model.hk'
@@ -64,7 +74,7 @@ done
 
 # The same story from quantised models, which the repository does not have.
 for type in q4_0 q5_1 q8_0 iq4_nl; do
-    quantised=${HK_SHARED:-}/models/stories260K-$type.gguf
+    quantised=${HK_SHARED:-}/fixtures/models/stories260K-$type.gguf
     { [ -z "${HK_SHARED:-}" ] || [ -n "${HK_TYPES:-}" ] || [ ! -f "$quantised" ]; } && continue
     for level in $levels; do
         both "hk-run: $type, $level" "hk-run '$quantised' 'Once upon a time' -n 24 --temp 0"

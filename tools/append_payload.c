@@ -77,31 +77,51 @@ static enum hk_status open_base(struct hk_file **out, const char *file, struct h
     return status;
 }
 
-/* An adapter, in the form of hk(5) where it is known, else as it is. */
-static enum hk_status open_adapter(int *fd, const char *path, const char *file,
-                                   struct hk_error *err)
+/* What is at PATH in the form of hk(5), where it is an adapter that is KNOWN. */
+static enum hk_status normalise(int *fd, const char *path, const char *file, bool *known,
+                                struct hk_error *err)
 {
     struct hk_file *base = NULL;
     struct hk_out *out;
-    bool known = false;
     int copy = -1;
+    *known = false;
     enum hk_status status = open_base(&base, file, err);
     if (status == HK_OK && (status = tool_temporary(&copy, err)) == HK_OK &&
         (status = hk_out_fd(&out, copy, err)) == HK_OK) {
-        status = hk_adapter_payload(path, base, out, &known, err);
+        status = hk_adapter_payload(path, base, out, known, err);
         if (status == HK_OK)
             status = hk_out_commit(&out, err);
         else
             hk_out_discard(&out);
     }
     hk_close(&base);
-    if (status == HK_OK && known) {
+    if (status == HK_OK && *known)
         *fd = copy;
-        return HK_OK;
-    }
-    if (copy >= 0)
+    else if (copy >= 0)
         close(copy);
-    return status == HK_OK ? open_plain(fd, path, err) : status;
+    return status;
+}
+
+/* A stream has to be read to its end before it is known what it is; a directory has no bytes. */
+static enum hk_status open_adapter(int *fd, const char *path, const char *file,
+                                   struct hk_error *err)
+{
+    struct stat st;
+    char named[32];
+    bool known;
+    int plain = -1;
+    const bool stream =
+        strcmp(path, "-") == 0 || (stat(path, &st) == 0 && (st.st_mode & S_IFMT) == S_IFIFO);
+    enum hk_status status = stream ? open_plain(&plain, path, err) : HK_OK;
+    if (status != HK_OK)
+        return status;
+    snprintf(named, sizeof named, "/proc/self/fd/%d", plain);
+    status = normalise(fd, stream ? named : path, file, &known, err);
+    if (status == HK_OK && !known && stream)
+        *fd = plain;
+    else if (plain >= 0)
+        close(plain);
+    return status == HK_OK && !known && !stream ? open_plain(fd, path, err) : status;
 }
 
 static enum hk_status check_json(int fd, struct hk_error *err)
@@ -156,9 +176,8 @@ enum hk_status append_payload(struct payload *out, enum hk_record_type type, con
 {
     struct stat st;
     int fd = -1;
-    const bool adapter = type == HK_RECORD_LORA_ADAPTER && strcmp(path, "-") != 0;
-    enum hk_status status =
-        adapter ? open_adapter(&fd, path, file, err) : open_plain(&fd, path, err);
+    enum hk_status status = type == HK_RECORD_LORA_ADAPTER ? open_adapter(&fd, path, file, err)
+                                                           : open_plain(&fd, path, err);
     if (status == HK_OK)
         status = check(type, fd, err);
     if (status == HK_OK && (fstat(fd, &st) != 0 || lseek(fd, 0, SEEK_SET) != 0))

@@ -93,7 +93,7 @@ static void set_metric(struct item *item, int option, const char *value)
 
 static void set_generation(struct item *item, const char *value)
 {
-    item->record.generation = (uint32_t)tool_uint("generation", value, 0, UINT32_MAX);
+    item->record.generation = (uint32_t)tool_uint("generation", value, 1, UINT32_MAX);
     item->generation_given = true;
 }
 
@@ -192,8 +192,10 @@ static int append_item(struct hk_appender *a, const struct job *j, struct item *
     r->target = text(item->target != NULL ? item->target : "model");
     r->timestamp = timestamp();
     r->plain_size = p->size;
-    if (!item->generation_given)
-        r->generation = generation;
+    if (!item->generation_given) { /* one before it may have been given a later one */
+        const uint32_t last = hk_append_generation(a);
+        r->generation = generation > last ? generation : last;
+    }
     if (hk_append_record(a, r, &err) != HK_OK)
         return tool_error(j->file, &err);
     if (copy_payload(a, p, &err) == HK_OK)
@@ -247,8 +249,13 @@ static int run(struct job *j)
 static void check_items(const struct job *j)
 {
     unsigned standard = 0;
-    for (size_t i = 0; i < j->count; i++)
-        standard += strcmp(j->items[i].path, "-") == 0;
+    for (size_t i = 0; i < j->count; i++) {
+        const struct item *item = &j->items[i];
+        standard += strcmp(item->path, "-") == 0;
+        if ((item->name != NULL && strlen(item->name) > UINT16_MAX) ||
+            (item->target != NULL && strlen(item->target) > UINT16_MAX))
+            tool_usage("--name and --target take 65535 bytes at most");
+    }
     if (j->count == 0)
         tool_usage("nothing to append: --lora, --delta, --layer, --eval, --kv-cache or --topology");
     if (standard > 1)

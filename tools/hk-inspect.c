@@ -19,7 +19,7 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-inspect",
     .operands = "FILE...",
-    .about = "Show what is in model files (.hk, GGUF, safetensors) as JSON; without a section option, all.",
+    .about = "Show what is in models as JSON; without an option for a section, all of it.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -130,9 +130,10 @@ static void print_json(const struct hk_file *f, const char *name, const struct c
         tool_json_leave(&o, ']');
     }
     if (c->sections & INSPECT_APPENDIX) {
+        uint8_t hash[HK_SHA256_SIZE] = {0};
         tool_json_enter(&o, "appendix", '[');
         for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
-            tool_json_put(&o, NULL, record_json(f, i));
+            tool_json_put(&o, NULL, record_json(f, i, hash));
         tool_json_leave(&o, ']');
     }
     tool_json_end(&o);

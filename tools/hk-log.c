@@ -32,11 +32,12 @@ struct job {
 static void print_json(const struct job *j, const struct hk_file *f)
 {
     struct tool_json_out o;
+    uint8_t hash[HK_SHA256_SIZE] = {0};
     tool_json_begin(&o, stdout);
     tool_json_put(&o, "file", tool_json_text(j->file));
     tool_json_enter(&o, "records", '[');
     for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
-        tool_json_put(&o, NULL, record_json(f, i));
+        tool_json_put(&o, NULL, record_json(f, i, hash));
     tool_json_leave(&o, ']');
     tool_json_end(&o);
 }

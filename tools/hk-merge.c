@@ -117,9 +117,16 @@ static void show_progress(void *arg, uint64_t done, uint64_t all)
     tool_progress("merging", done, all);
 }
 
+static void show_loss(void *arg, const char *text)
+{
+    const struct job *j = arg;
+    tool_warn(j->out, "lost: %s", text);
+}
+
 int main(int argc, char **argv)
 {
-    struct job j = {.type = HK_TYPE_F16, .convert.progress = show_progress};
+    struct job j = {.type = HK_TYPE_F16,
+                    .convert = {.progress = show_progress, .loss = show_loss, .arg = &j}};
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);

@@ -173,8 +173,17 @@ static void judge(struct check *c, struct hk_verify_report *r, const struct hk_d
     json_decref(changed);
 }
 
-/* A key or a signature that cannot be read is trouble; what they say of the file goes into the
- * report. *ABOUT: the file that a failure lies in. */
+/* The check itself failed, of file ABOUT. */
+static void report_unchecked(struct check *c, struct hk_verify_report *r, const char *about,
+                             const struct hk_error *err)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%.60s: %.130s", about, err->text);
+    report_signature(c, r, text);
+}
+
+/* What signature and key say of the file goes into the report. *ABOUT: the file that a failure lies
+ * in. */
 static enum hk_status check_signature(struct check *c, const char *path, struct hk_verify_report *r,
                                       const char **about, struct hk_error *err)
 {
@@ -205,7 +214,8 @@ static enum hk_status check_signature(struct check *c, const char *path, struct 
     return status;
 }
 
-/* The signature beside the file, unless one was named. */
+/* The signature beside the file, unless one was named. A signature or a key that cannot be read is
+ * trouble; one that is none is a fault: no file is valid by it. */
 static int verify_signature(struct check *c, const char *path, struct hk_verify_report *r)
 {
     struct hk_error err;
@@ -217,8 +227,11 @@ static int verify_signature(struct check *c, const char *path, struct hk_verify_
         tool_nomem();
     c->signature = named != NULL ? named : beside;
     int status = TOOL_OK;
-    if (check_signature(c, path, r, &about, &err) != HK_OK)
+    const enum hk_status failed = check_signature(c, path, r, &about, &err);
+    if (failed == HK_E_IO || failed == HK_E_NOMEM)
         status = tool_error(about, &err);
+    else if (failed != HK_OK)
+        report_unchecked(c, r, about, &err);
     c->signature = named;
     free(beside);
     return status;
@@ -239,9 +252,11 @@ static int verify(struct check *c)
         status = hk_verify(path, c->payload ? HK_VERIFY_PAYLOAD : 0, on_fault, c, &r, &err);
     if (status != HK_OK)
         return tool_error(c->file, &err);
-    int trouble = verify_signature(c, path, &r);
+    const int trouble = verify_signature(c, path, &r);
+    if (trouble != TOOL_OK)
+        return trouble;
     print_report(c, &r);
-    return tool_worse(trouble, is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT);
+    return is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT;
 }
 
 int main(int argc, char **argv)

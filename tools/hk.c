@@ -12,7 +12,7 @@ static const struct {
 } programs[] = {
     {"append", "records for the version history: adapters, differences, evaluations"},
     {"bench", "speed of prompts and of generating, memory"},
-    {"convert", ".hk, GGUF, safetensors, model directories to each other; shards"},
+    {"convert", "GGUF, .hk, safetensors, model directories to each other; shards"},
     {"dequant", "one tensor, or all, as f32: raw, .npy, JSON or text"},
     {"detokenize", "text of token ids"},
     {"diff", "what differs between two models"},

@@ -24,14 +24,22 @@ static json_t *metrics_json(const struct hk_record *r)
     return v;
 }
 
-/* Digest and lineage read the record's payload; they fail for want of memory only. */
-json_t *record_json(const struct hk_file *f, size_t i)
+/* Digest and lineage read payloads; they fail for want of memory only. */
+static enum hk_lineage lineage_of(const struct hk_file *f, size_t i, const uint8_t *previous)
+{
+    enum hk_lineage lineage = HK_LINEAGE_OK;
+    const bool follows =
+        i > 0 && memcmp(hk_record_at(f, i)->parent_hash, previous, HK_SHA256_SIZE) == 0;
+    if (!follows && hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
+        tool_nomem();
+    return lineage;
+}
+
+json_t *record_json(const struct hk_file *f, size_t i, uint8_t hash[HK_SHA256_SIZE])
 {
     const struct hk_record *r = hk_record_at(f, i);
-    uint8_t hash[HK_SHA256_SIZE];
-    enum hk_lineage lineage;
-    if (hk_record_hash(f, i, hash, NULL) != HK_OK ||
-        hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
+    const enum hk_lineage lineage = lineage_of(f, i, hash);
+    if (hk_record_hash(f, i, hash, NULL) != HK_OK)
         tool_nomem();
     json_t *v = json_object();
     tool_json_set(v, "index", tool_json_uint(i));
@@ -46,7 +54,7 @@ json_t *record_json(const struct hk_file *f, size_t i)
     tool_json_set(v, "offset", tool_json_uint(r->offset));
     tool_json_set(v, "size", tool_json_uint(r->data_size));
     tool_json_set(v, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
-    tool_json_set(v, "hash", tool_json_hex(hash, sizeof hash));
+    tool_json_set(v, "hash", tool_json_hex(hash, HK_SHA256_SIZE));
     tool_json_set(v, "crc32", tool_json_uint(r->data_crc32));
     tool_json_set(v, "lineage", tool_json_text(hk_lineage_name(lineage)));
     tool_json_set(v, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));

@@ -138,6 +138,12 @@ static void print_escaped(FILE *file, uint32_t code)
     }
 }
 
+/* Most bytes are of this kind, and stand for themselves. */
+static bool is_plain(uint8_t c)
+{
+    return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
 /* Strings of a tree are UTF-8, keys of a file perhaps not: each stray byte becomes U+FFFD. */
 static void print_string(FILE *file, const char *s, size_t length)
 {
@@ -145,9 +151,13 @@ static void print_string(FILE *file, const char *s, size_t length)
     size_t from = 0, i = 0;
     putc('"', file);
     while (i < length) {
+        if (is_plain(p[i])) {
+            i++;
+            continue;
+        }
         uint32_t code = 0xfffd;
         size_t n = tool_utf8(p + i, length - i, &code);
-        if (n == 0 || tool_disturbs(code) || code == '"' || code == '\\') {
+        if (n == 0 || tool_disturbs(code) || code < 0x7f) {
             fwrite(p + from, 1, i - from, file);
             print_escaped(file, code);
             from = i + (n > 0 ? n : 1);

@@ -28,6 +28,10 @@ static void float_by_trial(float v, char *buffer)
 
 void tool_double_text(double v, char *buffer)
 {
+    if (v == 0) { /* metrics that nobody gave */
+        strcpy(buffer, signbit(v) ? "-0.0" : "0.0");
+        return;
+    }
     for (int digits = fabs(v) < DBL_MIN ? 1 : DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(buffer, 32, "%.*g", digits, v);
         if (strtod(buffer, NULL) == v)

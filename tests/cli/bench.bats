@@ -195,12 +195,12 @@ PY
     cp "$M" 'a|b.gguf'
     t "$ROOT/scripts/bench-peer" --prefill 8 --decode 2 --reps 1 --rounds 2 --threads 1 --raw raw 'a|b.gguf' "$M"
     assert_status 0
-    assert_out_like $'^machine .*; processors any; threads 1; kernels .*; batch 512; prompt 8; generated 2; depth 0.\n'
+    assert_out_like $'^machine .*; threads 1; kernels .*; batch 512; prompt 8; generated 2; depth 0; processors any.\n'
     assert_out_has '; peer fake 1; back end none; '
     assert_out_has 'took at most 0.25 processors'
     assert_out_has $'\n\n| model | type | MiB | prefill: hk | peer | ratio | decode: hk | peer | ratio |'
     assert_out_like $'\n\\| a\\\\\\|b \\| f16 \\| 0 \\| [0-9.]+ \\| 0.0 \\| \\*\\*[0-9.]+\\*\\* \\([0-9.]+-[0-9.]+\\) \\|'
-    assert_out_like $'\n\\| stories260K-f16 \\| f16 \\| .* \\| 25.0 \\| [0-9]+ \\| 2000 \\|$'
+    assert_out_like $'\n\\| stories260K-f16 \\| f16 \\| .* \\| 25.0 \\| [0-9]+ \\| 2000 \\| 2 \\| .+ \\|$'
     [[ $(wc -l <asked) -eq 4 && $(wc -l <raw) -eq 4 ]]
     [[ $(head -n 1 asked) == 'bench a|b.gguf --threads 1 --reps 1 --pp 8 --tg 2 --depth 0' ]]
     for ((i = 1; i <= 4; i++)); do sed -n ${i}p raw | json - 'v["hk"]["reps"]' >/dev/null; done
@@ -218,8 +218,8 @@ PY
     B=missing t "$ROOT/scripts/bench-peer" --prefill 8 --decode 2 --depth 9 --reps 1 --rounds 1 --cpu $cpu --bin programs \
         --pin "$one" --raw raw "$M"
     assert_status 0
-    assert_out_has "; processors $one; threads 1; kernels $level; "
-    assert_out_has '; depth 9.'
+    assert_out_has "; threads 1; kernels $level; "
+    assert_out_has "; depth 9; processors $one."
     [[ $(cat asked) == "--cpu $cpu bench $M --threads 1 --reps 1 --pp 8 --tg 2 --depth 9" ]]
     [[ $(json raw '[v["hk"]["prefill"][0]["depth"],v["hk"]["decode"][0]["depth"]]') == '[9,9]' ]]
     # What differs gets a column.

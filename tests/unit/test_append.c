@@ -407,9 +407,13 @@ static void test_killed(const char *what, void (*change)(void), unsigned before,
     free(old.p);
 }
 
-static void test_full(unsigned before)
+static void test_full(unsigned before, bool sealed)
 {
     struct image old = sample(128, before);
+    if (sealed) {
+        put32(old.p + HK_AT_FLAGS, le32(old.p + HK_AT_FLAGS) | HK_FLAG_HAS_SHA256_CHECKSUM);
+        memset(old.p + HK_AT_RESERVED, 7, 32);
+    }
     unsigned wrong = 0, at = 0;
     for (;; at++) {
         struct hk_error err = {0};
@@ -428,7 +432,8 @@ static void test_full(unsigned before)
             printf("# call %u: %s, %zu records\n", at, err.text, records());
     }
     ok(at >= 6 && wrong == 0,
-       "%u records before: disk full at each of %u calls leaves the old file", before, at);
+       "%u records before%s: disk full at each of %u calls leaves the old file", before,
+       sealed ? ", sealed" : "", at);
     free(old.p);
 }
 
@@ -486,8 +491,9 @@ int main(void)
     test_killed("append", append_two, 0, 2);
     test_killed("append", append_two, 2, 4);
     test_killed("rollback", roll_back, 2, 0);
-    test_full(0);
-    test_full(2);
+    test_full(0, false);
+    test_full(2, false);
+    test_full(2, true);
     test_writers();
     unlink(path);
     return tap_done();
