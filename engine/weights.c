@@ -139,6 +139,21 @@ static void vector(struct binding *b, const char *name, size_t n, float **out)
     hk_decoder_free(&d);
 }
 
+/* A GGUF names the rows behind its vocabulary "[PAD12]", by their numbers: no text has them, and
+ * they are never to be drawn. */
+static uint32_t named_tokens(const struct hk_array *tokens)
+{
+    uint32_t n = tokens->count;
+    char pad[16];
+    while (n > 1) {
+        snprintf(pad, sizeof pad, "[PAD%u]", n - 1);
+        if (!hk_bytes_are(hk_array_string(tokens, n - 1), pad))
+            break;
+        n--;
+    }
+    return n;
+}
+
 /* The rows of the embedding decide how many logits there are; its tokens must all have one. */
 static void count_vocab(struct binding *b)
 {
@@ -163,7 +178,7 @@ static void count_vocab(struct binding *b)
     b->status = hk_kv_array(kv, HK_ARRAY_STRING, &tokens, b->err);
     if (b->status != HK_OK)
         return;
-    p->tokens = tokens.count;
+    p->tokens = named_tokens(&tokens);
     hk_array_free(&tokens);
     if (p->tokens > p->vocab || p->tokens == 0)
         b->status =

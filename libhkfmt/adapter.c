@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "libhkfmt/adapter.h"
-#include "libhkfmt/foreign/hf.h"
 
 struct hk_adapter {
     struct hk_low_rank *pairs;
@@ -18,34 +17,17 @@ struct reading {
     struct hk_adapter *a;
     const struct hk_file *f, *payload;
     struct hk_adapter_config config;
-    const struct hk_hf_family *family;
-    uint32_t layers, heads, kv_heads;
+    struct hk_adapter_base base;
     bool pairs; /* rows of queries and keys are in neighbouring pairs in the base */
 };
 
 /* ---- the base ---- */
 
-static enum hk_status base_count(const struct reading *r, const char *suffix, uint32_t *out,
-                                 struct hk_error *err)
-{
-    char key[96];
-    int64_t v = 0;
-    snprintf(key, sizeof key, "%s.%s", r->family->architecture, suffix);
-    const struct hk_kv *kv = hk_kv_find(r->f, key);
-    enum hk_status status = kv == NULL ? HK_OK : hk_kv_int(kv, &v, err);
-    if (status == HK_OK && (v < 1 || v > 1 << 20))
-        status = hk_fail(err, HK_E_RANGE, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                         "key '%s' is needed, from 1 to 2^20", key);
-    if (status == HK_OK)
-        *out = (uint32_t)v;
-    return status;
-}
-
 static enum hk_status base_order(struct reading *r, struct hk_error *err)
 {
     const struct hk_kv *kv = hk_kv_find(r->f, "hk.rope_style");
     struct hk_bytes style;
-    r->pairs = r->family->pairs_in_gguf;
+    r->pairs = r->base.family->pairs_in_gguf;
     if (kv == NULL)
         return HK_OK;
     enum hk_status status = hk_kv_string(kv, &style, err);
@@ -56,21 +38,7 @@ static enum hk_status base_order(struct reading *r, struct hk_error *err)
 
 static enum hk_status read_base(struct reading *r, struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(r->f, "general.architecture");
-    struct hk_bytes name = {0};
-    enum hk_status status = kv == NULL ? HK_OK : hk_kv_string(kv, &name, err);
-    if (status != HK_OK)
-        return status;
-    r->family = kv == NULL ? NULL : hk_hf_family_of_architecture(name);
-    if (r->family == NULL)
-        return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                       "adapters are not applied to architecture '%.*s'", HK_STR(name));
-    status = base_count(r, "block_count", &r->layers, err);
-    if (status == HK_OK)
-        status = base_count(r, "attention.head_count", &r->heads, err);
-    r->kv_heads = r->heads;
-    if (status == HK_OK && base_count(r, "attention.head_count_kv", &r->kv_heads, NULL) != HK_OK)
-        r->kv_heads = r->heads;
+    enum hk_status status = hk_adapter_base_read(r->f, &r->base, err);
     return status == HK_OK ? base_order(r, err) : status;
 }
 
@@ -79,8 +47,9 @@ static enum hk_status find_base(const struct reading *r, const char *name,
                                 const struct hk_tensor **out, struct hk_error *err)
 {
     char own[HK_MAX_NAME + 1];
-    enum hk_status status = hk_hf_name_from(
-        r->family, r->layers, (struct hk_bytes){(const uint8_t *)name, strlen(name)}, own, err);
+    enum hk_status status =
+        hk_hf_name_from(r->base.family, r->base.layers,
+                        (struct hk_bytes){(const uint8_t *)name, strlen(name)}, own, err);
     if (status != HK_OK)
         return status;
     *out = hk_tensor_find(r->f, own);
@@ -139,7 +108,7 @@ static enum hk_status decode_rows(struct reading *r, const struct hk_tensor *t,
         return status;
     const uint64_t rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
     return into_pairs(r, out, rows, rows > 0 ? hk_tensor_elems(t) / rows : 0,
-                      key ? r->kv_heads : r->heads, err);
+                      key ? r->base.kv_heads : r->base.heads, err);
 }
 
 /* ---- modules ---- */

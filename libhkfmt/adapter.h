@@ -4,12 +4,23 @@
 
 #include <jansson.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/foreign/hf.h"
 
 /* The payload of record I as an open safetensors file. It borrows F's mapping, or where it is
  * compressed has a copy of its own. */
 enum hk_status hk_record_open(struct hk_file **out, const struct hk_file *f, size_t i,
                               struct hk_error *err);
+
+/* ---- the base (adapter_base.c) ---- */
+
+struct hk_adapter_base { /* from the keys of the model */
+    const struct hk_hf_family *family;
+    uint32_t layers, heads, kv_heads;
+};
+
+/* HK_E_UNSUPPORTED: its architecture is not known; HK_E_RANGE: a key is missing. */
+enum hk_status hk_adapter_base_read(const struct hk_file *f, struct hk_adapter_base *out,
+                                    struct hk_error *err);
 
 /* ---- settings (adapter_config.c) ---- */
 

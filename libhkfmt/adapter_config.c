@@ -147,7 +147,7 @@ static enum hk_status matches(const char *key, const char *name, bool *match, st
     }
     if (strpbrk(key, "\\[{") != NULL || strstr(key, "(?") != NULL || !is_short(key))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "adapter_config: pattern '%.128s' is not supported", key);
+                       "adapter_config: pattern '%.200s' is not supported", key);
     if (asprintf(&text, "^(.*\\.)?(%s)$", key) < 0)
         return hk_fail_nomem(err);
     const int result = regcomp(&pattern, text, REG_EXTENDED | REG_NOSUB);

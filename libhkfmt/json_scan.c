@@ -321,12 +321,3 @@ enum hk_json_token hk_json_next(struct hk_json *j)
         return value(j);
     }
 }
-
-bool hk_json_skip(struct hk_json *j, enum hk_json_token token)
-{
-    if (token != HK_JSON_OBJECT && token != HK_JSON_ARRAY)
-        return token != HK_JSON_ERROR;
-    for (unsigned outside = j->depth - 1; token != HK_JSON_ERROR && j->depth > outside;)
-        token = hk_json_next(j);
-    return token != HK_JSON_ERROR;
-}

@@ -37,8 +37,6 @@ struct hk_json {
 
 /* To begin: {.text = TEXT}. */
 enum hk_json_token hk_json_next(struct hk_json *j);
-/* Pass over the value that TOKEN, just read, begins; false on an error. */
-bool hk_json_skip(struct hk_json *j, enum hk_json_token token);
 
 /* The bytes that the last key or string means, to TO, which has room for j->span.n; their number.
  */

@@ -159,14 +159,19 @@ static enum hk_status write_dir(struct hk_view *v, const struct hk_side_files *s
     return status;
 }
 
-static enum hk_status export(struct hk_file *f, const struct hk_convert_options *opt,
-                             struct place *p, struct hk_error *err) {
-    struct hk_view *v; struct hk_side_files side = {0};
+static enum hk_status write_model(struct hk_file *f, const struct hk_convert_options *opt,
+                                  struct place *p, struct hk_error *err)
+{
+    struct hk_view *v;
+    struct hk_side_files side = {0};
     enum hk_status status = hk_view_new(&v, f, err);
-    if (status != HK_OK) return status;
+    if (status != HK_OK)
+        return status;
     status = hk_hf_export(v, opt, &side, err);
-    if (status == HK_OK) status = hk_view_ready(v, err);
-    if (status == HK_OK) status = write_dir(v, &side, opt, p, err);
+    if (status == HK_OK)
+        status = hk_view_ready(v, err);
+    if (status == HK_OK)
+        status = write_dir(v, &side, opt, p, err);
     hk_side_files_free(&side);
     hk_view_free(&v);
     return status;
@@ -179,7 +184,7 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
     struct place p = {0};
     enum hk_status status = find_place(&p, path, opt->replace, input, err);
     if (status == HK_OK)
-        status = export(f, opt, &p, err);
+        status = write_model(f, opt, &p, err);
     free_place(&p);
     return status;
 }

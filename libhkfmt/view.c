@@ -97,7 +97,8 @@ void hk_view_free(struct hk_view **view)
     *view = NULL;
 }
 
-uint8_t *hk_view_keep(struct hk_view *v, const void *p, size_t n)
+/* Copied into the view's arena; NULL when out of memory. */
+static uint8_t *keep(struct hk_view *v, const void *p, size_t n)
 {
     uint8_t *to = hk_arena_alloc(&v->file->arena, n > 0 ? n : 1);
     if (to != NULL && n > 0)
@@ -108,7 +109,7 @@ uint8_t *hk_view_keep(struct hk_view *v, const void *p, size_t n)
 enum hk_status hk_view_rename(struct hk_view *v, size_t i, const char *name, struct hk_error *err)
 {
     const size_t n = strlen(name);
-    const uint8_t *kept = hk_view_keep(v, name, n);
+    const uint8_t *kept = keep(v, name, n);
     if (kept == NULL)
         return hk_fail_nomem(err);
     v->file->tensors[i].name = (struct hk_bytes){kept, n};

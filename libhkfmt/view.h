@@ -42,8 +42,6 @@ enum hk_status hk_view_range(struct hk_view **out, struct hk_file *from, size_t 
 /* NULL is allowed. FROM stays open. */
 void hk_view_free(struct hk_view **v);
 
-/* Copied into the view's arena; NULL when out of memory. */
-uint8_t *hk_view_keep(struct hk_view *v, const void *p, size_t n);
 enum hk_status hk_view_rename(struct hk_view *v, size_t i, const char *name, struct hk_error *err);
 /* Take tensor I out; those behind it move up. */
 void hk_view_drop(struct hk_view *v, size_t i);

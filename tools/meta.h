@@ -46,8 +46,6 @@ bool meta_narrow(struct meta_value *v);
 
 /* KV as that object (meta_json.c); an import of it gives the same bytes. */
 json_t *meta_json(const struct hk_kv *kv);
-/* The elements of an array value. */
-json_t *meta_elements(const struct hk_array *a);
 
 /* Base64 as of RFC 4648; decoding is strict. NULL: out of memory, or no base64. */
 json_t *meta_base64(struct hk_bytes b);

@@ -59,7 +59,7 @@ static bool is_utf8(struct hk_bytes b)
     return true;
 }
 
-json_t *meta_elements(const struct hk_array *a)
+static json_t *elements(const struct hk_array *a)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < a->count; i++)
@@ -82,7 +82,7 @@ static bool elements_fit(const struct hk_array *a)
 static json_t *array_json(struct hk_bytes value)
 {
     struct hk_array a;
-    return hk_array_from_blob(value, &a) && elements_fit(&a) ? meta_elements(&a) : NULL;
+    return hk_array_from_blob(value, &a) && elements_fit(&a) ? elements(&a) : NULL;
 }
 
 /* The value of KV as JSON; NULL where only its bytes tell it exactly. */

@@ -204,21 +204,6 @@ static void report_unknown(const struct exporting *x, struct hk_bytes key)
                 HK_STR(key));
 }
 
-/* What a GGUF says of its quantisation is not true of decoded tensors. */
-static bool is_outdated(const struct exporting *x, struct hk_bytes key)
-{
-    bool decoded = false;
-    if (!hk_bytes_are(key, "general.file_type") &&
-        !hk_bytes_are(key, "general.quantization_version"))
-        return false;
-    for (size_t i = 0; i < x->v->file->tensor_count; i++)
-        decoded = decoded || x->v->file->how[i].decoded;
-    if (!decoded)
-        return false;
-    hk_lost(x->opt, "key '%.*s': left out, as tensors are no longer quantised", HK_STR(key));
-    return true;
-}
-
 /* Keep what no side file tells, for __metadata__. transformers asks for "format". */
 static void put_metadata(struct exporting *x)
 {
@@ -230,7 +215,7 @@ static void put_metadata(struct exporting *x)
         if (hk_bytes_are(kv.key, "format")) {
             if (kv.type != HK_META_STRING || !hk_bytes_are(kv.value, "pt"))
                 hk_lost(x->opt, "key 'format': transformers needs it to be 'pt'");
-        } else if (!is_told(x, kv.key) && !is_outdated(x, kv.key))
+        } else if (!is_told(x, kv.key))
             l->kvs[kept++] = kv;
     }
     l->count = kept;

@@ -108,8 +108,6 @@ struct hk_tok_merges { /* in order of their halves */
 };
 /* model.merges in either serialisation; each of three pieces, none twice. */
 enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out);
-/* Bring them in the order of their halves; a pair that is there twice is an error. */
-enum hk_status hk_tok_sort_merges(const struct hk_tok *t, struct hk_tok_merges *m);
 /* All as "left right" in the order of their ranks under KEY. */
 enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
                                  const struct hk_tok_merges *m);

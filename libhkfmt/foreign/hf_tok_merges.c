@@ -51,7 +51,7 @@ static int by_halves(const void *pa, const void *pb)
 }
 
 /* Of a pair that is there twice the libraries do not agree which one counts. */
-enum hk_status hk_tok_sort_merges(const struct hk_tok *t, struct hk_tok_merges *m)
+static enum hk_status sort_by_halves(const struct hk_tok *t, struct hk_tok_merges *m)
 {
     qsort(m->merge, m->count, sizeof *m->merge, by_halves);
     for (uint32_t i = 1; i < m->count; i++) {
@@ -90,7 +90,7 @@ enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out)
             break;
     }
     hk_buf_free(&joined);
-    return s == HK_OK ? hk_tok_sort_merges(t, out) : s;
+    return s == HK_OK ? sort_by_halves(t, out) : s;
 }
 
 const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint32_t left,

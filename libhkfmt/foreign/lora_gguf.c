@@ -1,16 +1,15 @@
 /* llama.cpp's adapters: blk.3.attn_q.weight.lora_a and .lora_b, one alpha, and rows of queries and
  * keys in the order that llama.cpp has them in. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "libhkfmt/foreign/hf.h"
+#include "libhkfmt/adapter.h"
 #include "libhkfmt/foreign/lora.h"
 
 struct making {
     struct hk_view *v;
-    const struct hk_file *base;
-    const struct hk_hf_family *family;
-    uint32_t layers, heads, kv_heads;
+    struct hk_adapter_base base;
     json_t *ranks; /* rank_pattern */
 };
 
@@ -19,41 +18,6 @@ static bool key_is(const struct hk_file *f, const char *key, const char *text)
     const struct hk_kv *kv = hk_kv_find(f, key);
     struct hk_bytes value;
     return kv != NULL && hk_kv_string(kv, &value, NULL) == HK_OK && hk_bytes_are(value, text);
-}
-
-static enum hk_status base_count(const struct making *m, const char *suffix, uint32_t *out,
-                                 struct hk_error *err)
-{
-    char key[96];
-    int64_t v = 0;
-    snprintf(key, sizeof key, "%s.%s", m->family->architecture, suffix);
-    const struct hk_kv *kv = hk_kv_find(m->base, key);
-    enum hk_status status = kv == NULL ? HK_OK : hk_kv_int(kv, &v, err);
-    if (status == HK_OK && (v < 1 || v > 1 << 20))
-        status =
-            hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the base needs key '%s', from 1 to 2^20", key);
-    if (status == HK_OK)
-        *out = (uint32_t)v;
-    return status;
-}
-
-static enum hk_status read_base(struct making *m, struct hk_error *err)
-{
-    const struct hk_kv *kv = hk_kv_find(m->base, "general.architecture");
-    struct hk_bytes name = {0};
-    enum hk_status status = kv == NULL ? HK_OK : hk_kv_string(kv, &name, err);
-    if (status != HK_OK)
-        return status;
-    m->family = kv == NULL ? NULL : hk_hf_family_of_architecture(name);
-    if (m->family == NULL)
-        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "adapters are not known for the base's architecture '%.*s'", HK_STR(name));
-    status = base_count(m, "block_count", &m->layers, err);
-    if (status == HK_OK)
-        status = base_count(m, "attention.head_count", &m->heads, err);
-    if (status == HK_OK && base_count(m, "attention.head_count_kv", &m->kv_heads, NULL) != HK_OK)
-        m->kv_heads = m->heads;
-    return status;
 }
 
 /* NAME without SUFFIX, if it ends in that. */
@@ -70,7 +34,7 @@ static bool strip(struct hk_bytes name, const char *suffix, struct hk_bytes *out
 static enum hk_status module_of(const struct making *m, struct hk_bytes base, char *module,
                                 struct hk_error *err)
 {
-    enum hk_status status = hk_hf_name_to(m->family, m->layers, base, module, err);
+    enum hk_status status = hk_hf_name_to(m->base.family, m->base.layers, base, module, err);
     if (status != HK_OK)
         return status;
     char *dot = strrchr(module, '.');
@@ -102,8 +66,9 @@ static enum hk_status take_tensor(struct making *m, size_t i, struct hk_error *e
     enum hk_status status = module_of(m, base, module, err);
     if (status == HK_OK && a)
         status = note_rank(m, module, t->shape[0], err);
-    if (status == HK_OK && !a && m->family->pairs_in_gguf && hk_hf_rotates(base, &key))
-        status = hk_view_reorder(m->v, i, HK_ROWS_TO_HALVES, key ? m->kv_heads : m->heads, err);
+    if (status == HK_OK && !a && m->base.family->pairs_in_gguf && hk_hf_rotates(base, &key))
+        status = hk_view_reorder(m->v, i, HK_ROWS_TO_HALVES, key ? m->base.kv_heads : m->base.heads,
+                                 err);
     if (status != HK_OK)
         return status;
     snprintf(name, sizeof name, "base_model.model.%s.lora_%c.weight", module, a ? 'A' : 'B');
@@ -119,6 +84,8 @@ static enum hk_status make_config(const struct making *m, const struct hk_file *
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
                        "the adapter has no key adapter.lora.alpha");
     enum hk_status status = hk_kv_float(kv, &alpha, err);
+    if (status == HK_OK && !isfinite(alpha))
+        status = hk_fail(err, HK_E_RANGE, kv->offset, "key 'adapter.lora.alpha' is no number");
     if (status != HK_OK)
         return status;
     *out = json_pack("{s:s, s:s, s:i, s:f, s:O}", "peft_type", "LORA", "bias", "none", "r", 1,
@@ -126,11 +93,11 @@ static enum hk_status make_config(const struct making *m, const struct hk_file *
     return *out != NULL ? HK_OK : hk_fail_nomem(err);
 }
 
-static enum hk_status make(struct making *m, struct hk_file *f, struct hk_out *out,
-                           struct hk_error *err)
+static enum hk_status make(struct making *m, struct hk_file *f, const struct hk_file *base,
+                           struct hk_out *out, struct hk_error *err)
 {
     json_t *config = NULL;
-    enum hk_status status = read_base(m, err);
+    enum hk_status status = hk_adapter_base_read(base, &m->base, err);
     for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++)
         status = take_tensor(m, i, err);
     if (status == HK_OK)
@@ -145,7 +112,7 @@ static enum hk_status make(struct making *m, struct hk_file *f, struct hk_out *o
 enum hk_status hk_lora_from_gguf(struct hk_file *f, const struct hk_file *base, struct hk_out *out,
                                  bool *known, struct hk_error *err)
 {
-    struct making m = {.base = base, .ranks = json_object()};
+    struct making m = {.ranks = json_object()};
     enum hk_status status = HK_OK;
     *known = key_is(f, "general.type", "adapter") && key_is(f, "adapter.type", "lora");
     if (*known && m.ranks == NULL)
@@ -153,7 +120,7 @@ enum hk_status hk_lora_from_gguf(struct hk_file *f, const struct hk_file *base, 
     else if (*known)
         status = hk_view_new(&m.v, f, err);
     if (*known && status == HK_OK)
-        status = make(&m, f, out, err);
+        status = make(&m, f, base, out, err);
     hk_view_free(&m.v);
     json_decref(m.ranks);
     return status;

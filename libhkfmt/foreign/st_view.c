@@ -32,10 +32,23 @@ static void tell(const struct hk_convert_options *opt, const size_t *decoded)
     }
 }
 
+/* What a GGUF says of its quantisation is not true of decoded tensors. */
+static void drop_outdated(struct hk_view *v, const struct hk_convert_options *opt)
+{
+    static const char *const keys[] = {"general.file_type", "general.quantization_version"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (hk_kvlist_find(&v->kvs, keys[i]) == NULL)
+            continue;
+        hk_lost(opt, "key '%s': left out, as tensors are no longer quantised", keys[i]);
+        hk_kvlist_remove(&v->kvs, keys[i]);
+    }
+}
+
 enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *opt,
                             struct hk_error *err)
 {
     size_t decoded[HK_TYPE_CODES] = {0};
+    bool any = false;
     enum hk_status status = HK_OK;
     for (size_t i = 0; status == HK_OK && i < v->file->tensor_count; i++) {
         const struct hk_tensor *t = &v->file->tensors[i];
@@ -43,11 +56,14 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
         if (v->file->how[i].made != NULL || is_plain(t, i))
             continue;
         status = hk_view_decode(v, i, dense_type(type, opt->dense), err);
+        any = true;
         if (type < HK_TYPE_CODES)
             decoded[type]++;
     }
-    if (status == HK_OK)
+    if (status == HK_OK && any) {
         tell(opt, decoded);
+        drop_outdated(v, opt);
+    }
     return status;
 }
 

@@ -89,12 +89,11 @@ static void test_json_parts(void)
 {
     uint64_t u = 7;
     int64_t i = 7;
-    struct hk_json j = {.text = text("{\"a\":[{\"b\":[]},2],\"c\":3}")};
+    struct hk_json j = {.text = text("{\"c\":3}")};
     ok(nests(HK_JSON_MAX_DEPTH) && !nests(HK_JSON_MAX_DEPTH + 1), "64 levels and no more");
     ok(hk_json_next(&j) == HK_JSON_OBJECT && hk_json_next(&j) == HK_JSON_KEY &&
-           hk_json_skip(&j, hk_json_next(&j)) && hk_json_next(&j) == HK_JSON_KEY &&
-           hk_json_is(&j, "c"),
-       "a value is passed over");
+           hk_json_is(&j, "c") && !hk_json_is(&j, "cc"),
+       "a key is compared as it is meant");
     ok(hk_json_u64(text("18446744073709551615"), &u) && u == UINT64_MAX, "2^64-1");
     ok(hk_json_i64(text("-9223372036854775808"), &i) && i == INT64_MIN, "-2^63");
     ok(hk_json_i64(text("9223372036854775807"), &i) && i == INT64_MAX, "2^63-1");
