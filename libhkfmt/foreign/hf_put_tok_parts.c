@@ -26,8 +26,8 @@ static json_t *added_token(const struct hk_tok_token *t)
 static enum hk_status put_added(struct hk_put_tok *p)
 {
     json_t *list = json_array(), *decoder = json_object();
-    bool good = hk_put_tok_set(p->t.json, "added_tokens", list) &
-                hk_put_tok_set(p->t.settings, "added_tokens_decoder", decoder);
+    const bool listed = hk_put_tok_set(p->t.json, "added_tokens", list);
+    bool good = hk_put_tok_set(p->t.settings, "added_tokens_decoder", decoder) && listed;
     for (uint32_t i = 0; i < p->t.count && good; i++) {
         char key[16];
         if (!p->t.token[i].added)
@@ -132,8 +132,8 @@ static bool put_spelling(json_t *json, bool prefix, const struct hk_bytes *schem
                                "type", "Prepend", "prepend", BLANK, replace(" ", BLANK));
     else
         normalizer = replace(" ", BLANK);
-    return hk_put_tok_set(json, "normalizer", normalizer) &
-           hk_put_tok_set(json, "pre_tokenizer", pre);
+    const bool normal = hk_put_tok_set(json, "normalizer", normalizer);
+    return hk_put_tok_set(json, "pre_tokenizer", pre) && normal;
 }
 
 static bool put_decoder(json_t *json, bool prefix)
@@ -143,8 +143,8 @@ static bool put_decoder(json_t *json, bool prefix)
     bool good = !prefix ||
                 json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip",
                                                       "content", " ", "start", 1, "stop", 0)) == 0;
-    return good & hk_put_tok_set(json, "decoder",
-                                 json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list));
+    json_t *decoder = json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list);
+    return hk_put_tok_set(json, "decoder", decoder) && good;
 }
 
 static enum hk_status put_blanks(struct hk_put_tok *p)
@@ -157,8 +157,8 @@ static enum hk_status put_blanks(struct hk_put_tok *p)
         s = hk_kv_string(kv, &scheme, p->t.err);
     if (s != HK_OK)
         return s;
-    return made(p, put_spelling(p->t.json, prefix, kv != NULL && prefix ? &scheme : NULL) &
-                       put_decoder(p->t.json, prefix));
+    const bool spelt = put_spelling(p->t.json, prefix, kv != NULL && prefix ? &scheme : NULL);
+    return made(p, put_decoder(p->t.json, prefix) && spelt);
 }
 
 /* ---- special ids ---- */
@@ -257,9 +257,9 @@ static enum hk_status put_around(struct hk_put_tok *p)
     bos = bos && p->t.bos >= 0;
     eos = eos && p->t.eos >= 0;
     json_t *post = bos || eos ? around(p, bos, eos) : json_null();
-    bool good = hk_put_tok_set(p->t.json, "post_processor", post) &
-                hk_put_tok_set(p->t.settings, "add_bos_token", json_boolean(bos)) &
-                hk_put_tok_set(p->t.settings, "add_eos_token", json_boolean(eos));
+    const bool good = hk_put_tok_set(p->t.json, "post_processor", post) &&
+                      hk_put_tok_set(p->t.settings, "add_bos_token", json_boolean(bos)) &&
+                      hk_put_tok_set(p->t.settings, "add_eos_token", json_boolean(eos));
     return good ? put_names(p) : hk_fail_nomem(p->t.err);
 }
 
