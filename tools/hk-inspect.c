@@ -133,7 +133,7 @@ static void print_json(const struct hk_file *f, const char *name, const struct c
         uint8_t hash[HK_SHA256_SIZE] = {0};
         tool_json_enter(&o, "appendix", '[');
         for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
-            tool_json_put(&o, NULL, record_json(f, i, hash));
+            record_put(&o, f, i, hash);
         tool_json_leave(&o, ']');
     }
     tool_json_end(&o);

@@ -37,7 +37,7 @@ static void print_json(const struct job *j, const struct hk_file *f)
     tool_json_put(&o, "file", tool_json_text(j->file));
     tool_json_enter(&o, "records", '[');
     for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
-        tool_json_put(&o, NULL, record_json(f, i, hash));
+        record_put(&o, f, i, hash);
     tool_json_leave(&o, ']');
     tool_json_end(&o);
 }

@@ -35,30 +35,31 @@ static enum hk_lineage lineage_of(const struct hk_file *f, size_t i, const uint8
     return lineage;
 }
 
-json_t *record_json(const struct hk_file *f, size_t i, uint8_t hash[HK_SHA256_SIZE])
+void record_put(struct tool_json_out *o, const struct hk_file *f, size_t i,
+                uint8_t hash[HK_SHA256_SIZE])
 {
     const struct hk_record *r = hk_record_at(f, i);
     const enum hk_lineage lineage = lineage_of(f, i, hash);
     if (hk_record_hash(f, i, hash, NULL) != HK_OK)
         tool_nomem();
-    json_t *v = json_object();
-    tool_json_set(v, "index", tool_json_uint(i));
-    tool_json_set(v, "type", record_type(r));
-    tool_json_set(v, "name", tool_json_bytes(r->name));
-    tool_json_set(v, "target", tool_json_bytes(r->target));
-    tool_json_set(v, "generation", tool_json_uint(r->generation));
-    tool_json_set(v, "timestamp", tool_json_uint(r->timestamp));
-    tool_json_set(v, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
-    tool_json_set(v, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
-    tool_json_set(v, "metrics", metrics_json(r));
-    tool_json_set(v, "offset", tool_json_uint(r->offset));
-    tool_json_set(v, "size", tool_json_uint(r->data_size));
-    tool_json_set(v, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
-    tool_json_set(v, "hash", tool_json_hex(hash, HK_SHA256_SIZE));
-    tool_json_set(v, "crc32", tool_json_uint(r->data_crc32));
-    tool_json_set(v, "lineage", tool_json_text(hk_lineage_name(lineage)));
-    tool_json_set(v, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));
-    return v;
+    tool_json_enter(o, NULL, '{');
+    tool_json_put(o, "index", tool_json_uint(i));
+    tool_json_put(o, "type", record_type(r));
+    tool_json_put(o, "name", tool_json_bytes(r->name));
+    tool_json_put(o, "target", tool_json_bytes(r->target));
+    tool_json_put(o, "generation", tool_json_uint(r->generation));
+    tool_json_put(o, "timestamp", tool_json_uint(r->timestamp));
+    tool_json_put(o, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
+    tool_json_put(o, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
+    tool_json_put(o, "metrics", metrics_json(r));
+    tool_json_put(o, "offset", tool_json_uint(r->offset));
+    tool_json_put(o, "size", tool_json_uint(r->data_size));
+    tool_json_put(o, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
+    tool_json_put(o, "hash", tool_json_hex(hash, HK_SHA256_SIZE));
+    tool_json_put(o, "crc32", tool_json_uint(r->data_crc32));
+    tool_json_put(o, "lineage", tool_json_text(hk_lineage_name(lineage)));
+    tool_json_put(o, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));
+    tool_json_leave(o, '}');
 }
 
 static void time_cell(struct tool_table *t, uint64_t seconds)

@@ -6,9 +6,11 @@
 
 /* Name of a record's type; of an unknown one its number. */
 json_t *record_type(const struct hk_record *r);
-/* Record I of F, with lineage and checksum checked; exits 2 when out of memory. HASH is that of the
- * record before, which need not be hashed twice (anything for the first), and then of this one. */
-json_t *record_json(const struct hk_file *f, size_t i, uint8_t hash[HK_SHA256_SIZE]);
+/* Print record I of F as element of O, lineage and checksum checked; exits 2 when out of memory.
+ * HASH is that of the record before, which need not be hashed twice (anything for the first), and
+ * then of this one. */
+void record_put(struct tool_json_out *o, const struct hk_file *f, size_t i,
+                uint8_t hash[HK_SHA256_SIZE]);
 /* Print all records as a table. */
 void records_table(const struct hk_file *f);
 
