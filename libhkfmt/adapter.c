@@ -83,7 +83,7 @@ static enum hk_status decode(struct reading *r, const struct hk_tensor *t, float
 static enum hk_status into_pairs(struct reading *r, float **values, uint64_t rows, uint64_t cols,
                                  uint32_t heads, struct hk_error *err)
 {
-    const uint64_t length = rows / heads, half = length / 2;
+    const uint64_t length = rows / heads;
     if (rows % heads != 0 || length % 2 != 0)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%llu rows are no %u heads of even length",
                        (unsigned long long)rows, heads);
@@ -91,7 +91,7 @@ static enum hk_status into_pairs(struct reading *r, float **values, uint64_t row
     if (v == NULL)
         return hk_fail_nomem(err);
     for (uint64_t i = 0; i < rows; i++) {
-        const uint64_t at = i % length, from = i - at + at / 2 + at % 2 * half;
+        const uint64_t from = hk_row_source(HK_ROWS_TO_PAIRS, length, i);
         memcpy(v + i * cols, *values + from * cols, (size_t)cols * sizeof *v);
     }
     *values = v;

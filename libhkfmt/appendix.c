@@ -37,14 +37,6 @@ static bool take_record(struct cursor *c, struct hk_record *r)
     return cursor_take(c, r->data_size) != NULL;
 }
 
-static bool blank(const uint8_t *p, uint64_t n)
-{
-    uint8_t any = 0;
-    for (uint64_t i = 0; i < n; i++)
-        any |= p[i];
-    return any == 0;
-}
-
 static void check_record(const struct hk_scan *s, const struct hk_record *r, size_t i)
 {
     struct hk_where w = {r->offset, HK_SUBJECT_RECORD, r->name, i};
@@ -68,7 +60,7 @@ static void take_padding(const struct hk_scan *s, struct cursor *c, const struct
     uint64_t n = want < left ? want : left;
     struct hk_where w = {c->at, HK_SUBJECT_RECORD, r->name, i};
     const uint8_t *p = cursor_take(c, n);
-    if (n < want || !blank(p, n))
+    if (n < want || !hk_all_zero(p, n))
         hk_report(s->r, HK_FAULT_RECORD_PADDING, &w, "record %zu: %s", i,
                   n < want ? "the file ends inside its padding" : "padding is not zero");
 }
@@ -89,7 +81,7 @@ static enum hk_status room_for(struct hk_file *f, size_t *capacity, struct hk_er
 static void report_torn(const struct hk_scan *s, const struct cursor *c, size_t i)
 {
     uint64_t left = cursor_left(c);
-    bool zeros = blank(s->map + c->at, left < HK_RECORD_FIRST ? left : HK_RECORD_FIRST);
+    bool zeros = hk_all_zero(s->map + c->at, left < HK_RECORD_FIRST ? left : HK_RECORD_FIRST);
     struct hk_where w = {.offset = c->at, .subject = HK_SUBJECT_RECORD, .index = i};
     if (left >= HK_STAGING_SIZE && hk_is_staging(s->map + c->at, left))
         hk_report(s->r, HK_FAULT_RECORD_TORN, &w,
@@ -120,7 +112,8 @@ enum hk_status hk_scan_appendix(struct hk_scan *s, struct hk_error *err)
     while (cursor_left(&c) > 0) {
         struct cursor before = c;
         struct hk_record r = {0};
-        bool zeros = cursor_left(&c) >= HK_RECORD_FIRST && blank(s->map + c.at, HK_RECORD_FIRST);
+        bool zeros =
+            cursor_left(&c) >= HK_RECORD_FIRST && hk_all_zero(s->map + c.at, HK_RECORD_FIRST);
         if (zeros || !take_record(&c, &r)) {
             report_torn(s, &before, f->record_count);
             return HK_OK;

@@ -1,5 +1,6 @@
 /* An arena: many small allocations that live and die together. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "libhkfmt/internal.h"
 #include "libhkfmt/le.h"
@@ -35,6 +36,17 @@ void *hk_arena_alloc(struct hk_arena *a, size_t size)
     unsigned char *p = (unsigned char *)a->head->data + a->head->used;
     a->head->used += size;
     return p;
+}
+
+bool hk_arena_keep(struct hk_arena *a, struct hk_bytes b, struct hk_bytes *out)
+{
+    uint8_t *p = hk_arena_alloc(a, b.n);
+    if (p == NULL)
+        return false;
+    if (b.n > 0)
+        memcpy(p, b.p, b.n);
+    *out = (struct hk_bytes){p, b.n};
+    return true;
 }
 
 void hk_arena_free(struct hk_arena *a)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/internal.h"
+#include "libhkfmt/le.h"
 
 struct hk_sha256 {
     EVP_MD_CTX *evp;
@@ -38,6 +39,14 @@ enum hk_status hk_sha256_done(struct hk_sha256 **h, uint8_t out[HK_SHA256_SIZE],
     bool good = EVP_DigestFinal_ex((*h)->evp, out, NULL) == 1;
     hk_sha256_free(h);
     return good ? HK_OK : failed(err);
+}
+
+enum hk_status hk_sha256_field(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err)
+{
+    uint8_t length[8];
+    put64(length, n);
+    enum hk_status status = hk_sha256_add(h, length, sizeof length, err);
+    return status != HK_OK || n == 0 ? status : hk_sha256_add(h, p, n, err);
 }
 
 void hk_sha256_free(struct hk_sha256 **h)

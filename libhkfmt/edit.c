@@ -140,17 +140,6 @@ static enum hk_status check_key(struct hk_bytes key, struct hk_error *err)
     return HK_OK;
 }
 
-static bool keep(struct hk_arena *a, struct hk_bytes b, struct hk_bytes *out)
-{
-    uint8_t *p = hk_arena_alloc(a, b.n);
-    if (p == NULL)
-        return false;
-    if (b.n > 0)
-        memcpy(p, b.p, b.n);
-    *out = (struct hk_bytes){p, b.n};
-    return true;
-}
-
 enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key, enum hk_meta_type type,
                            struct hk_bytes value, struct hk_error *err)
 {
@@ -168,7 +157,8 @@ enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key, enum hk_meta_
     bool equal = has != NULL && has->type == type && same_bytes(has->value, value);
     enum hk_status status = equal ? HK_OK : check_key(key, err);
     struct hk_kv kv = {.type = (uint8_t)type};
-    if (status == HK_OK && (!keep(&e->arena, key, &kv.key) || !keep(&e->arena, value, &kv.value)))
+    if (status == HK_OK &&
+        (!hk_arena_keep(&e->arena, key, &kv.key) || !hk_arena_keep(&e->arena, value, &kv.value)))
         status = hk_fail_nomem(err);
     return status == HK_OK ? hk_add_change(&e->changes, &kv, err) : status;
 }

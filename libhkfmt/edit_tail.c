@@ -93,14 +93,6 @@ static enum hk_status take_appendix(const struct hk_file *f, struct hk_tail *t,
     return HK_OK;
 }
 
-static bool blank(const uint8_t *p, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++)
-        if (p[i] != 0)
-            return false;
-    return true;
-}
-
 static uint64_t aligned(uint64_t at, uint64_t size)
 {
     return least(at + (8 - at % 8) % 8, size);
@@ -111,7 +103,7 @@ static bool take_live(const struct hk_file *f, uint64_t *at, uint64_t offset, ui
 {
     const struct hk_part *p = &f->parts[0];
     if (size == 0 || offset < *at || offset > aligned(*at, p->size) ||
-        !blank(p->map + *at, offset - *at))
+        !hk_all_zero(p->map + *at, offset - *at))
         return false;
     *at = offset + size;
     return true;
@@ -145,11 +137,12 @@ static enum hk_status account(const struct hk_file *f, struct hk_tail *t, struct
            take_live(f, &at, h->tensor_toc_offset, h->tensor_toc_size))
         continue;
     uint64_t left = p->size - at, start = aligned(at, p->size);
-    bool zeros = left < 8 + HK_STAGING_SIZE && blank(p->map + at, left);
+    bool zeros = left < 8 + HK_STAGING_SIZE && hk_all_zero(p->map + at, left);
     /* What a rollback leaves of padding is not ours to take away. */
     if (zeros && left < 8 && at == t->base)
         t->keep = p->size;
-    if (zeros || (blank(p->map + at, start - at) && hk_is_staging(p->map + start, p->size - start)))
+    if (zeros ||
+        (hk_all_zero(p->map + at, start - at) && hk_is_staging(p->map + start, p->size - start)))
         return HK_OK;
     return hk_fail(err, HK_E_FORMAT, at,
                    "%llu bytes at the end of the file belong to nothing and would be lost (a torn "

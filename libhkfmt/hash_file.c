@@ -94,15 +94,6 @@ static enum hk_status tensor_digest(const struct plan *p, size_t i, struct hk_er
     return HK_OK;
 }
 
-/* One field: its length as u64, then its bytes. */
-static enum hk_status add_field(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err)
-{
-    uint8_t length[8];
-    put64(length, n);
-    enum hk_status status = hk_sha256_add(h, length, sizeof length, err);
-    return status != HK_OK || n == 0 ? status : hk_sha256_add(h, p, n, err);
-}
-
 /* A block size of 0 becomes 32 whenever a .hk is written, so it is 32 here too. */
 static enum hk_status add_tensor(struct hk_sha256 *h, const struct hk_tensor *t,
                                  const struct digests *digests, struct hk_error *err)
@@ -117,9 +108,9 @@ static enum hk_status add_tensor(struct hk_sha256 *h, const struct hk_tensor *t,
         {&t->sparsity, 1}, {shape, 8u * t->ndim}, {block_size, sizeof block_size}};
     enum hk_status status = HK_OK;
     for (size_t i = 0; status == HK_OK && i < sizeof fields / sizeof *fields; i++)
-        status = add_field(h, fields[i].p, fields[i].n, err);
+        status = hk_sha256_field(h, fields[i].p, fields[i].n, err);
     for (size_t k = 0; status == HK_OK && k < SECTIONS; k++)
-        status = add_field(h, digests->of[k], HK_SHA256_SIZE, err);
+        status = hk_sha256_field(h, digests->of[k], HK_SHA256_SIZE, err);
     return status;
 }
 

@@ -67,14 +67,6 @@ static void measure_sections(struct hk_history *h, bool *behind)
               end > head->appendix_offset;
 }
 
-static bool blank(const uint8_t *p, uint64_t n)
-{
-    uint8_t any = 0;
-    for (uint64_t i = 0; i < n; i++)
-        any |= p[i];
-    return any == 0;
-}
-
 /* Padding up to a multiple of 8 is no torn tail. */
 static void measure_records(struct hk_history *h)
 {
@@ -88,7 +80,7 @@ static void measure_records(struct hk_history *h)
         end = f->header.appendix_offset;
     }
     const uint64_t left = h->size > end ? h->size - end : 0;
-    const bool padding = left < 8 && h->size % 8 == 0 && blank(f->parts[0].map + end, left);
+    const bool padding = left < 8 && h->size % 8 == 0 && hk_all_zero(f->parts[0].map + end, left);
     h->torn = left > 0 && !padding;
 }
 

@@ -17,6 +17,8 @@ struct hk_arena {
 };
 /* SIZE bytes, aligned to 8, uninitialised; NULL when out of memory. */
 void *hk_arena_alloc(struct hk_arena *a, size_t size);
+/* Copy B; false when out of memory. */
+bool hk_arena_keep(struct hk_arena *a, struct hk_bytes b, struct hk_bytes *out);
 void hk_arena_free(struct hk_arena *a);
 /* Everything of FROM becomes A's. */
 void hk_arena_adopt(struct hk_arena *a, struct hk_arena *from);
@@ -225,6 +227,7 @@ enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err);
 /* Exact size of a value of TYPE, 0 where it varies. */
 size_t hk_meta_fixed_size(unsigned type);
 bool hk_utf8_valid(struct hk_bytes b);
+bool hk_all_zero(const uint8_t *p, uint64_t n);
 
 /* The whole of a mapped .hk into F, which holds one part with its mapping and is otherwise zero. */
 enum hk_status hk_parse(struct hk_file *f, bool thorough, const struct hk_reporter *r,
@@ -275,6 +278,8 @@ enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
 struct hk_sha256; /* a running digest */
 enum hk_status hk_sha256_new(struct hk_sha256 **out, struct hk_error *err);
 enum hk_status hk_sha256_add(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err);
+/* N as u64, then the N bytes. */
+enum hk_status hk_sha256_field(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err);
 /* Also frees *H. */
 enum hk_status hk_sha256_done(struct hk_sha256 **h, uint8_t out[HK_SHA256_SIZE],
                               struct hk_error *err);

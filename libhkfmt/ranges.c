@@ -117,7 +117,7 @@ static void check_appendix(struct hk_scan *s, const struct span *span)
     report_behind(s, span);
 }
 
-static bool all_zero(const uint8_t *p, uint64_t n)
+bool hk_all_zero(const uint8_t *p, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         if (p[i] != 0)
@@ -130,7 +130,7 @@ static bool all_zero(const uint8_t *p, uint64_t n)
 static void check_tail(const struct hk_scan *s, uint64_t end)
 {
     uint64_t left = s->size - end;
-    bool padding = left < 8 && s->size % 8 == 0 && all_zero(s->map + end, left);
+    bool padding = left < 8 && s->size % 8 == 0 && hk_all_zero(s->map + end, left);
     uint64_t mark = end + (8 - end % 8) % 8;
     bool edit = left >= 8 + HK_STAGING_SIZE && hk_is_staging(s->map + mark, s->size - mark);
     if (edit)

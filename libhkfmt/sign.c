@@ -5,18 +5,9 @@
 #include <stdio.h>
 
 #include "libhkfmt/convert.h"
-#include "libhkfmt/le.h"
 #include "libhkfmt/wire.h"
 
 /* ---- digests ---- */
-
-static enum hk_status add_field(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err)
-{
-    uint8_t length[8];
-    put64(length, n);
-    enum hk_status status = hk_sha256_add(h, length, sizeof length, err);
-    return status != HK_OK || n == 0 ? status : hk_sha256_add(h, p, n, err);
-}
 
 static enum hk_status add_pairs(struct hk_sha256 *h, const struct hk_file *f, struct hk_error *err)
 {
@@ -25,11 +16,11 @@ static enum hk_status add_pairs(struct hk_sha256 *h, const struct hk_file *f, st
         const struct hk_kv *kv = &f->kvs[i];
         if (hk_is_shard_key(f, kv))
             continue;
-        status = add_field(h, kv->key.p, kv->key.n, err);
+        status = hk_sha256_field(h, kv->key.p, kv->key.n, err);
         if (status == HK_OK)
-            status = add_field(h, &kv->type, 1, err);
+            status = hk_sha256_field(h, &kv->type, 1, err);
         if (status == HK_OK)
-            status = add_field(h, kv->value.p, kv->value.n, err);
+            status = hk_sha256_field(h, kv->value.p, kv->value.n, err);
     }
     return status;
 }
@@ -44,13 +35,13 @@ static enum hk_status add_records(struct hk_sha256 *h, const struct hk_file *f,
         uint8_t digest[HK_SHA256_SIZE];
         status = hk_sha256_of(&data, 1, digest, err);
         if (status == HK_OK)
-            status = add_field(h, f->parts[0].map + r->offset, HK_RECORD_HEADER_SIZE, err);
+            status = hk_sha256_field(h, f->parts[0].map + r->offset, HK_RECORD_HEADER_SIZE, err);
         if (status == HK_OK)
-            status = add_field(h, r->name.p, r->name.n, err);
+            status = hk_sha256_field(h, r->name.p, r->name.n, err);
         if (status == HK_OK)
-            status = add_field(h, r->target.p, r->target.n, err);
+            status = hk_sha256_field(h, r->target.p, r->target.n, err);
         if (status == HK_OK)
-            status = add_field(h, digest, sizeof digest, err);
+            status = hk_sha256_field(h, digest, sizeof digest, err);
     }
     return status;
 }

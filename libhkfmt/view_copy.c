@@ -19,17 +19,6 @@ struct making {
     uint8_t *bytes;
 };
 
-/* The source row that becomes row R. */
-static uint64_t row_from(const struct hk_how *how, uint64_t rows, uint64_t r)
-{
-    if (how->order == HK_ROWS_KEPT)
-        return r;
-    const uint64_t length = rows / how->heads, half = length / 2;
-    const uint64_t head = r / length * length, at = r % length;
-    return head +
-           (how->order == HK_ROWS_TO_HALVES ? at % half * 2 + at / half : at / 2 + at % 2 * half);
-}
-
 /* N elements from FIRST on, decoded. */
 static enum hk_status put_values(struct making *m, uint64_t first, uint64_t n, struct hk_error *err)
 {
@@ -82,8 +71,9 @@ static enum hk_status put_rows(struct making *m, struct hk_error *err)
     if (m->how->order == HK_ROWS_KEPT)
         return put_values(m, 0, hk_tensor_elems(m->t), err);
     enum hk_status status = HK_OK;
+    const uint64_t length = m->rows / m->how->heads;
     for (uint64_t r = 0; status == HK_OK && r < m->rows; r++)
-        status = put_row(m, row_from(m->how, m->rows, r), err);
+        status = put_row(m, hk_row_source(m->how->order, length, r), err);
     return status;
 }
 

@@ -85,17 +85,6 @@ static void *room(void *list, size_t count, size_t *capacity, size_t size)
     return grown;
 }
 
-static bool keep(struct hk_arena *a, struct hk_bytes b, struct hk_bytes *out)
-{
-    uint8_t *p = hk_arena_alloc(a, b.n);
-    if (p == NULL)
-        return false;
-    if (b.n > 0)
-        memcpy(p, b.p, b.n);
-    *out = (struct hk_bytes){p, b.n};
-    return true;
-}
-
 /* ---- describing ---- */
 
 static enum hk_status append_pair(struct hk_writer *w, struct hk_bytes key, enum hk_meta_type type,
@@ -106,7 +95,7 @@ static enum hk_status append_pair(struct hk_writer *w, struct hk_bytes key, enum
     if (pairs == NULL)
         return hk_fail_nomem(err);
     w->pairs = pairs;
-    if (!keep(&w->arena, key, &pair.key) || !keep(&w->arena, value, &pair.value))
+    if (!hk_arena_keep(&w->arena, key, &pair.key) || !hk_arena_keep(&w->arena, value, &pair.value))
         return hk_fail_nomem(err);
     w->pairs[w->pair_count++] = pair;
     return HK_OK;
@@ -198,7 +187,7 @@ enum hk_status hk_writer_add(struct hk_writer *w, const struct hk_tensor *t, siz
     if (entries == NULL)
         return hk_fail_nomem(err);
     w->entries = entries;
-    if (!keep(&w->arena, t->name, &e.t.name))
+    if (!hk_arena_keep(&w->arena, t->name, &e.t.name))
         return hk_fail_nomem(err);
     e.t.block_size = t->block_size == 0 ? 32 : t->block_size;
     w->entries[w->entry_count++] = e;

@@ -51,10 +51,7 @@ static size_t find_record(const struct hk_file *f, const char *word)
     unsigned long long n = strtoull(word, &end, 10);
     if (word[0] >= '0' && word[0] <= '9' && *end == '\0')
         return errno == 0 && n < hk_record_count(f) ? (size_t)n : SIZE_MAX;
-    for (size_t i = hk_record_count(f); i-- > 0;)
-        if (hk_bytes_are(hk_record_at(f, i)->name, word))
-            return i;
-    return SIZE_MAX;
+    return record_named(f, word);
 }
 
 static enum hk_status write_payload(const struct job *j, const struct hk_file *f, size_t i,

@@ -12,6 +12,14 @@ json_t *record_type(const struct hk_record *r)
     return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
 }
 
+size_t record_named(const struct hk_file *f, const char *name)
+{
+    for (size_t i = hk_record_count(f); i-- > 0;)
+        if (hk_bytes_are(hk_record_at(f, i)->name, name))
+            return i;
+    return SIZE_MAX;
+}
+
 static json_t *metrics_json(const struct hk_record *r)
 {
     static const char *const names[] = {"loss", "acc", "pass", "custom"};
