@@ -185,6 +185,11 @@ const uint8_t *hk_decoder_rows(const struct hk_decoder *d, unsigned *type)
     return d->data;
 }
 
+enum hk_form hk_decoder_form(const struct hk_decoder *d)
+{
+    return d->g.form;
+}
+
 const uint8_t *hk_decoder_values(const struct hk_decoder *d)
 {
     switch (d->g.form) {

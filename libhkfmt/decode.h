@@ -124,6 +124,8 @@ enum hk_status hk_bsr_init(struct hk_bsr *b, struct hk_bytes data, const struct 
                            const struct hk_tensor *t, struct hk_error *err);
 void hk_bsr_read(const struct hk_bsr *b, uint64_t first, size_t n, float *dst);
 
+/* The form that the payload turned out to have, which a label alone does not tell. */
+enum hk_form hk_decoder_form(const struct hk_decoder *d);
 /* Where the f32 values begin that a sparse or dense f32 tensor stores; they reach to the end of its
  * data. NULL for other forms. */
 const uint8_t *hk_decoder_values(const struct hk_decoder *d);

@@ -334,6 +334,9 @@ static void check_form(struct check *c)
         c->g->form = HK_FORM_ZERO;
         expect_data(c, 0, 0);
         expect_no_extras(c);
+        if (c->t->data_offset != 0)
+            FAULT(c, NULL_OFFSET, "a null_ref has no data, but data_offset is %llu",
+                  (unsigned long long)c->t->data_offset);
     } else if (c->info->kind == HK_CLASS_OPAQUE) {
         opaque(c);
     } else if (sparse(c)) {

@@ -606,7 +606,7 @@ struct hk_verify_report {
 
 /* Check every rule of the format in PATH and report each fault. HK_OK: the check ran (see REPORT
  * for what it found); otherwise the file could not be read at all. A foreign file is checked as
- * far as hk_open() does. */
+ * far as hk_open() does, and its payloads as those of a .hk. */
 HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn,
                                         void *arg, struct hk_verify_report *report,
                                         struct hk_error *err);

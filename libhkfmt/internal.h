@@ -112,6 +112,7 @@ struct hk_file {
     X(SECTION_RANGE, "section-range", HK_ERROR, HK_E_RANGE)                                        \
     X(SECTION_ALIGNMENT, "section-alignment", HK_ERROR, HK_OK)                                     \
     X(REFERENCE, "reference", HK_ERROR, HK_OK)                                               \
+    X(NULL_OFFSET, "null-offset", HK_WARNING, HK_OK)                                               \
     X(UNDECODABLE, "undecodable", HK_WARNING, HK_OK)                                               \
     X(MISLABELLED, "mislabelled", HK_WARNING, HK_OK)                                               \
     X(SPLIT, "split", HK_ERROR, HK_E_FORMAT)                                                       \
@@ -136,6 +137,8 @@ struct hk_file {
     X(PAYLOAD_NAN, "payload-nan", HK_WARNING, HK_OK)                                               \
     X(PAYLOAD_INF, "payload-inf", HK_WARNING, HK_OK)                                               \
     X(PAYLOAD_SCALE, "payload-scale", HK_WARNING, HK_OK)                                           \
+    X(PAYLOAD_BOOL, "payload-bool", HK_WARNING, HK_OK)                                             \
+    X(PAYLOAD_MASK, "payload-mask", HK_WARNING, HK_OK)                                             \
     X(PAYLOAD_INDEX, "payload-index", HK_ERROR, HK_OK)                                         \
     X(FOREIGN, "foreign", HK_ERROR, HK_E_FORMAT)
 

@@ -1,21 +1,37 @@
-/* What is wrong inside payloads: NaN, infinities, scales that lose their block. A first pass over a
- * tensor only asks whether there is anything, so that sound files are read at memory speed; a
- * second one counts and finds the place. */
+/* What is wrong inside payloads: NaN, infinities, scales that lose their block, codes that stand
+ * for nothing. A first pass over a tensor only asks whether there is anything, so that sound files
+ * are read at memory speed; a second one counts and finds the place. */
 #include <math.h>
 
 #include "libhkfmt/decode.h"
 #include "libhkfmt/verify.h"
 
-struct tally {
-    uint64_t nan, inf, zero;
-    uint64_t first; /* file offset of the first of them */
+/* What is counted in a tensor, each with the offset of the first. */
+enum finding { NANS, INFINITIES, ZERO_SCALES, NAN_SCALES, ODD_BOOLS, STRAY_BITS, FINDINGS };
+
+static const struct {
+    enum hk_fault_id fault;
+    const char *text; /* behind the number */
+} findings[FINDINGS] = {
+    [NANS] = {HK_FAULT_PAYLOAD_NAN, "NaN"},
+    [INFINITIES] = {HK_FAULT_PAYLOAD_INF, "infinities"},
+    [ZERO_SCALES] = {HK_FAULT_PAYLOAD_SCALE, "blocks have codes but a scale of zero"},
+    [NAN_SCALES] = {HK_FAULT_PAYLOAD_SCALE,
+                    "scales are the code for NaN, which is read as a number"},
+    [ODD_BOOLS] = {HK_FAULT_PAYLOAD_BOOL, "truth values are neither 0 nor 1"},
+    [STRAY_BITS] = {HK_FAULT_PAYLOAD_MASK, "bits are set behind the last element of the mask"},
 };
 
-static void note(struct tally *t, uint64_t *count, uint64_t offset)
+struct tally {
+    struct {
+        uint64_t count, first; /* file offset of the first */
+    } of[FINDINGS];
+};
+
+static void note(struct tally *t, enum finding what, uint64_t offset)
 {
-    if (t->nan + t->inf + t->zero == 0)
-        t->first = offset;
-    ++*count;
+    if (t->of[what].count++ == 0)
+        t->of[what].first = offset;
 }
 
 /* ---- floats of 1, 2, 4 and 8 bytes: exponent all ones; fp8_e4m3 has only NaN ---- */
@@ -81,13 +97,20 @@ static void tally_floats(struct hk_bytes data, uint64_t offset, const struct flo
         if (!special(bits, k))
             continue;
         bool nan = k->only_nan || (bits & k->mantissa) != 0;
-        note(t, nan ? &t->nan : &t->inf, offset + i);
+        note(t, nan ? NANS : INFINITIES, offset + i);
     }
 }
 
 static void tally_f32(struct hk_bytes data, uint64_t offset, struct tally *t)
 {
     tally_floats(data, offset, &float_kinds[0], t);
+}
+
+static void tally_bools(struct hk_bytes data, uint64_t offset, struct tally *t)
+{
+    for (size_t i = 0; i < data.n; i++)
+        if (data.p[i] > 1)
+            note(t, ODD_BOOLS, offset + i);
 }
 
 /* ---- block scales ---- */
@@ -127,7 +150,7 @@ static void tally_scale(const uint8_t *p, uint64_t offset, struct tally *t)
 {
     uint16_t bits = le16(p);
     if ((bits & 0x7c00) == 0x7c00)
-        note(t, (bits & 0x03ff) != 0 ? &t->nan : &t->inf, offset);
+        note(t, (bits & 0x03ff) != 0 ? NANS : INFINITIES, offset);
 }
 
 static void tally_blocks(struct hk_bytes data, uint64_t offset, size_t block_bytes,
@@ -140,7 +163,7 @@ static void tally_blocks(struct hk_bytes data, uint64_t offset, size_t block_byt
         if (k->minimum >= 0)
             tally_scale(block + k->minimum, offset + i + (uint64_t)k->minimum, t);
         if ((le16(scale) & 0x7fff) == 0 && !uniform(block + k->codes, k->code_bytes))
-            note(t, &t->zero, offset + i);
+            note(t, ZERO_SCALES, offset + i);
     }
 }
 
@@ -159,6 +182,41 @@ static void tally_odd_blocks(struct hk_bytes data, uint64_t offset, unsigned typ
         scale[1] = (uint8_t)(nibbles[5] >> 4 | (nibbles[7] & 0xf0));
         tally_scale(scale, offset + i + 48, t);
     }
+}
+
+/* Scales of one byte. OCP's E8M0 and E4M3 have a code for NaN that ggml reads as 2^128 and as 0,
+ * and so does hk. A scale of nvfp4 belongs to 8 bytes of codes. */
+static bool is_nan_scale(unsigned type, uint8_t scale)
+{
+    return type == HK_TYPE_MXFP4 ? scale == 0xff : (scale & 0x7f) == 0x7f;
+}
+
+static void tally_micro_blocks(struct hk_bytes data, uint64_t offset, unsigned type,
+                               struct tally *t)
+{
+    const size_t block_bytes = hk_type_info(type)->block_bytes;
+    const size_t scales = type == HK_TYPE_NVFP4 ? 4 : 1;
+    for (size_t i = 0; i + block_bytes <= data.n; i += block_bytes)
+        for (size_t k = 0; k < scales; k++) {
+            const uint8_t *scale = data.p + i + k;
+            if (is_nan_scale(type, *scale))
+                note(t, NAN_SCALES, offset + i + k);
+            else if (type == HK_TYPE_NVFP4 && (*scale & 0x7f) == 0 &&
+                     !uniform(data.p + i + scales + 8 * k, 8))
+                note(t, ZERO_SCALES, offset + i + k);
+        }
+}
+
+/* Of the split forms, whose scales have a section of their own. */
+static void tally_split_scales(const struct hk_file *f, const struct hk_tensor *tensor,
+                               struct tally *t)
+{
+    const struct hk_bytes scales = hk_tensor_scales(f, tensor);
+    if (tensor->type != HK_TYPE_MXFP4 && tensor->type != HK_TYPE_NVFP4)
+        return;
+    for (size_t i = 0; i < scales.n; i++)
+        if (is_nan_scale(tensor->type, scales.p[i]))
+            note(t, NAN_SCALES, tensor->scale_offset + i);
 }
 
 /* The incompatible encoding that the reference's own quantiser stores as q4_k has all sub-block
@@ -190,6 +248,8 @@ static void tally_blocks_of(const struct hk_file *f, const struct hk_tensor *t, 
                          tally);
     if (t->type == HK_TYPE_Q8_K || t->type == HK_TYPE_IQ1_M)
         tally_odd_blocks(data, t->data_offset, t->type, tally);
+    if (t->type == HK_TYPE_MXFP4 || t->type == HK_TYPE_NVFP4)
+        tally_micro_blocks(data, t->data_offset, t->type, tally);
     struct hk_where w = where_tensor(f, t, t->data_offset);
     if (t->type == HK_TYPE_Q4_K && looks_like_legacy_q4_k(data))
         hk_report(
@@ -197,6 +257,14 @@ static void tally_blocks_of(const struct hk_file *f, const struct hk_tensor *t, 
             "tensor %.*s: all sub-block scales are 1: perhaps the reference's own q4_k encoding, "
             "which no other program reads",
             HK_STR(t->name));
+}
+
+/* Bits of the mask's last bytes that stand for no element; no reader counts them. */
+static void tally_stray_bits(struct hk_bytes data, uint64_t offset, uint64_t elems, struct tally *t)
+{
+    for (uint64_t i = elems; i < (elems + 31) / 32 * 32; i++)
+        if (data.p[i / 8] >> i % 8 & 1)
+            note(t, STRAY_BITS, offset + i / 8);
 }
 
 /* Of a sparse tensor only the stored values: its shape may be vast where they are few. */
@@ -213,6 +281,8 @@ static enum hk_status tally_sparse(const struct hk_file *f, const struct hk_tens
         size_t skip = (size_t)(values - data.p);
         tally_f32((struct hk_bytes){values, data.n - skip}, t->data_offset + skip, tally);
     }
+    if (hk_decoder_form(d) == HK_FORM_BITMASK)
+        tally_stray_bits(data, t->data_offset, hk_tensor_elems(t), tally);
     hk_decoder_free(&d);
     return HK_OK;
 }
@@ -233,7 +303,7 @@ static enum hk_status tally_decoded(const struct hk_file *f, const struct hk_ten
         hk_decoder_read(d, at, n, values);
         for (size_t i = 0; i < n; i++)
             if (!isfinite(values[i]))
-                note(tally, isnan(values[i]) ? &tally->nan : &tally->inf, t->data_offset);
+                note(tally, isnan(values[i]) ? NANS : INFINITIES, t->data_offset);
     }
     hk_decoder_free(&d);
     return HK_OK;
@@ -242,17 +312,12 @@ static enum hk_status tally_decoded(const struct hk_file *f, const struct hk_ten
 static void report_tally(const struct hk_file *f, const struct hk_tensor *t,
                          const struct tally *tally, const struct hk_reporter *r)
 {
-    struct hk_where w = where_tensor(f, t, tally->first);
-    if (tally->nan > 0)
-        hk_report(r, HK_FAULT_PAYLOAD_NAN, &w, "tensor %.*s: %llu NaN", HK_STR(t->name),
-                  (unsigned long long)tally->nan);
-    if (tally->inf > 0)
-        hk_report(r, HK_FAULT_PAYLOAD_INF, &w, "tensor %.*s: %llu infinities", HK_STR(t->name),
-                  (unsigned long long)tally->inf);
-    if (tally->zero > 0)
-        hk_report(r, HK_FAULT_PAYLOAD_SCALE, &w,
-                  "tensor %.*s: %llu blocks have codes but a scale of zero", HK_STR(t->name),
-                  (unsigned long long)tally->zero);
+    for (size_t i = 0; i < FINDINGS; i++) {
+        const struct hk_where w = where_tensor(f, t, tally->of[i].first);
+        if (tally->of[i].count > 0)
+            hk_report(r, findings[i].fault, &w, "tensor %.*s: %llu %s", HK_STR(t->name),
+                      (unsigned long long)tally->of[i].count, findings[i].text);
+    }
 }
 
 static enum hk_status tally_tensor(const struct hk_file *f, const struct hk_tensor *t,
@@ -266,6 +331,8 @@ static enum hk_status tally_tensor(const struct hk_file *f, const struct hk_tens
         for (size_t i = 0; i < sizeof float_kinds / sizeof *float_kinds; i++)
             if (float_kinds[i].type == type)
                 tally_floats(hk_tensor_data(f, t), t->data_offset, &float_kinds[i], tally);
+        if (type == HK_TYPE_BOOL)
+            tally_bools(hk_tensor_data(f, t), t->data_offset, tally);
         return HK_OK;
     }
     case HK_FORM_BLOCKS:
@@ -280,6 +347,7 @@ static enum hk_status tally_tensor(const struct hk_file *f, const struct hk_tens
     case HK_FORM_BSR:
         return tally_sparse(f, t, tally, err);
     case HK_FORM_SPLIT:
+        tally_split_scales(f, t, tally);
         return tally_decoded(f, t, tally, err);
     case HK_FORM_ZERO:
     case HK_FORM_SHARED:

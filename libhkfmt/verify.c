@@ -124,18 +124,22 @@ static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned op
     return status;
 }
 
-/* A foreign file is sound if it opens; its one fault is what opening says. */
-static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format,
-                                     const struct hk_reporter *r, struct hk_error *err)
+/* A foreign file is sound if it opens; otherwise its one error is what opening says. */
+static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format, unsigned options,
+                                     const struct hk_reporter *r, const struct counting *counting,
+                                     struct hk_error *err)
 {
     struct hk_error why = {0};
     enum hk_status status = hk_parse_foreign(f, format, &why);
     if (status == HK_E_NOMEM || status == HK_E_IO)
         return hk_fail(err, status, why.offset, "%s", why.text);
-    if (status == HK_OK)
-        return hk_build_indexes(f, r, err);
-    hk_report(r, HK_FAULT_FOREIGN, hk_at(why.offset), "%s", why.text);
-    return HK_OK;
+    if (status != HK_OK) {
+        hk_report(r, HK_FAULT_FOREIGN, hk_at(why.offset), "%s", why.text);
+        return HK_OK;
+    }
+    status = hk_build_indexes(f, r, err);
+    counting->report->payload = (options & HK_VERIFY_PAYLOAD) && counting->readable;
+    return status == HK_OK && counting->report->payload ? hk_check_payloads(f, r, err) : status;
 }
 
 enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, void *arg,
@@ -153,7 +157,7 @@ enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, vo
     const struct hk_reporter r = {count_fault, &counting};
     const enum hk_format format = hk_format_of(&f->parts[0]);
     status = format == HK_FORMAT_HK ? verify_hk(f, path, options, &r, &counting, err)
-                                    : verify_foreign(f, format, &r, err);
+                                    : verify_foreign(f, format, options, &r, &counting, err);
     report->keys = f->kv_count;
     report->tensors = f->tensor_count;
     report->records = f->record_count;
