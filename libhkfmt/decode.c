@@ -115,6 +115,10 @@ static enum hk_status measure(const struct hk_tensor *t, struct hk_geometry *g,
     struct hk_reporter reporter = {hk_capture_fault, &capture};
     if (!hk_geometry(t, 0, &reporter, g))
         return capture.status;
+    const struct hk_type_info *info = hk_type_info(t->type);
+    if (g->form == HK_FORM_OPAQUE && info->kind == HK_CLASS_OPAQUE && info->block_elems > 0)
+        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                       "tensor %.*s: type %s is not decoded", HK_STR(t->name), info->name);
     if (g->form == HK_FORM_OPAQUE)
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                        "tensor %.*s: type %s with sparsity %s has no defined layout",

@@ -36,6 +36,8 @@ DENSE(bf16, 2, hk_bits_f32((uint32_t)le16(p) << 16))
 DENSE(e4m3, 1, hk_e4m3(*p))
 /* E5M2 is the upper byte of a half. */
 DENSE(e5m2, 1, hk_f16((uint32_t)*p << 8))
+/* 2^(e-127); the least is subnormal, 255 is NaN. */
+DENSE(e8m0, 1, hk_bits_f32(*p == 0 ? 0x00400000 : *p == 255 ? 0x7fc00000 : (uint32_t)*p << 23))
 DENSE(s8, 1, (float)(int8_t)*p)
 DENSE(u8, 1, (float)*p)
 DENSE(truth, 1, *p != 0 ? 1.0f : 0.0f)
@@ -55,6 +57,7 @@ hk_dense_fn *hk_dense_decoder(unsigned type)
         [HK_TYPE_INT32] = s32,         [HK_TYPE_INT64] = s64,     [HK_TYPE_UINT8] = u8,
         [HK_TYPE_BOOL] = truth,        [HK_TYPE_INT16] = s16,     [HK_TYPE_UINT16] = u16,
         [HK_TYPE_UINT32] = u32,        [HK_TYPE_UINT64] = u64,    [HK_TYPE_F64] = f64,
+        [HK_TYPE_FP8_E8M0] = e8m0,
     };
     return type < sizeof decoders / sizeof *decoders ? decoders[type] : NULL;
 }

@@ -121,8 +121,8 @@ enum hk_meta_type {
 /* "string", "int64", ...; NULL for an unknown code. */
 HK_API const char *hk_meta_type_name(unsigned type);
 
-/* Storage types: the format's u8 codes, and above 0xff the types that only GGUF has (0x100 + ggml
- * number). */
+/* Storage types: the format's u8 codes, and above 0xff those that it has not: of GGUF alone (0x100 +
+ * ggml number), and from 0x180 on of safetensors alone. */
 enum hk_type {
     HK_TYPE_F32 = 0x00,
     HK_TYPE_F16 = 0x01,
@@ -178,6 +178,13 @@ enum hk_type {
     HK_TYPE_NVFP4 = 0x63,
     HK_TYPE_Q1_0 = 0x100 + 41,
     HK_TYPE_Q2_0 = 0x100 + 42,
+    HK_TYPE_FP8_E8M0 = 0x180,
+    HK_TYPE_FP8_E4M3FNUZ = 0x181,
+    HK_TYPE_FP8_E5M2FNUZ = 0x182,
+    HK_TYPE_FP6_E2M3 = 0x183,
+    HK_TYPE_FP6_E3M2 = 0x184,
+    HK_TYPE_FP4_E2M1 = 0x185,
+    HK_TYPE_COMPLEX64 = 0x186,
 };
 
 enum hk_type_class {
@@ -187,8 +194,8 @@ enum hk_type_class {
                      */
     HK_CLASS_SPARSE, /* sparse_f16, sparse_2_4 */
     HK_CLASS_REF,    /* null_ref, shared_ref */
-    HK_CLASS_OPAQUE, /* a code without a defined layout: dq6, dq12, sparse_dq8, sparse_dq4_2_4,
-                        lora_ref */
+    HK_CLASS_OPAQUE, /* not decoded: a code without a defined layout (dq6, dq12, sparse_dq8,
+                        sparse_dq4_2_4, lora_ref), or of known size (fp4_e2m1, complex64, ...) */
 };
 
 struct hk_type_info {
@@ -196,8 +203,8 @@ struct hk_type_info {
     uint8_t kind;  /* enum hk_type_class */
     int8_t gguf;   /* ggml type number, -1 where GGUF has no such type */
     const char *name;
-    uint16_t block_elems; /* elements in a block; 0 unless dense or block */
-    uint16_t block_bytes; /* bytes in a block; 0 unless dense or block */
+    uint16_t block_elems; /* elements in a block; 0 where the type alone does not tell */
+    uint16_t block_bytes; /* bytes in a block; 0 likewise */
 };
 
 /* What is known of storage type TYPE; NULL for an unknown code. Static storage. */

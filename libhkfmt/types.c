@@ -62,6 +62,13 @@ static const struct hk_type_info types[] = {
     {HK_TYPE_NVFP4,          HK_CLASS_BLOCK,   40, "nvfp4",          64,  36},
     {HK_TYPE_Q1_0,           HK_CLASS_BLOCK,   41, "q1_0",          128,  18},
     {HK_TYPE_Q2_0,           HK_CLASS_BLOCK,   42, "q2_0",           64,  18},
+    {HK_TYPE_FP8_E8M0,       HK_CLASS_DENSE,   -1, "fp8_e8m0",        1,   1},
+    {HK_TYPE_FP8_E4M3FNUZ,   HK_CLASS_OPAQUE,  -1, "fp8_e4m3fnuz",    1,   1},
+    {HK_TYPE_FP8_E5M2FNUZ,   HK_CLASS_OPAQUE,  -1, "fp8_e5m2fnuz",    1,   1},
+    {HK_TYPE_FP6_E2M3,       HK_CLASS_OPAQUE,  -1, "fp6_e2m3",        4,   3},
+    {HK_TYPE_FP6_E3M2,       HK_CLASS_OPAQUE,  -1, "fp6_e3m2",        4,   3},
+    {HK_TYPE_FP4_E2M1,       HK_CLASS_OPAQUE,  -1, "fp4_e2m1",        2,   1},
+    {HK_TYPE_COMPLEX64,      HK_CLASS_OPAQUE,  -1, "complex64",       1,   8},
 };
 /* clang-format on */
 

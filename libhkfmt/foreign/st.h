@@ -15,6 +15,9 @@ enum {
 /* The dtype of storage type TYPE ("F32", "F8_E4M3", ...), NULL where safetensors has none. */
 const char *hk_st_dtype(unsigned type);
 
+/* Whether G, the geometry of T, which has a dtype, is of the form that safetensors stores. */
+bool hk_st_is_form(const struct hk_tensor *t, const struct hk_geometry *g);
+
 /* The storage type that dtype number I stands for, NULL for its name past the last
  * (foreign/st_types.c). */
 unsigned hk_st_type(size_t i, const char **dtype);

@@ -277,6 +277,10 @@ static bool place_tensor(struct reader *r, struct entry *e)
     uint64_t elems = hk_tensor_elems(&e->t), bytes = 0;
     if (elems == UINT64_MAX || !mul_ok(elems, info->block_bytes, &bytes))
         return fail(r, HK_E_RANGE, at, "its shape overflows");
+    if (elems % info->block_elems != 0)
+        return fail(r, HK_E_FORMAT, at, "%llu elements of %s are not whole bytes",
+                    (unsigned long long)elems, info->name);
+    bytes /= info->block_elems;
     if (e->begin > e->end)
         return fail(r, HK_E_FORMAT, at, "data_offsets begin at %llu and end at %llu",
                     (unsigned long long)e->begin, (unsigned long long)e->end);

@@ -7,7 +7,7 @@ static bool is_plain(const struct hk_tensor *t, size_t i)
 {
     struct hk_geometry g;
     return hk_st_dtype(t->type) != NULL && hk_geometry(t, i, NULL, &g) && !g.mislabelled &&
-           g.form == HK_FORM_DENSE;
+           hk_st_is_form(t, &g);
 }
 
 /* Floats that are sparse or in tiles stay what they are. */

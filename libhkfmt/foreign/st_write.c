@@ -37,7 +37,7 @@ static enum hk_status check_bytes(const struct hk_tensor *t, uint64_t index, str
         return refuse(t, "safetensors has no layout ", hk_layout_name(t->layout), err);
     if (t->scale_size != 0 || t->residual_size != 0)
         return refuse(t, "safetensors has no scale or residual section", "", err);
-    if (!hk_geometry(t, index, NULL, &g) || g.form != HK_FORM_DENSE)
+    if (!hk_geometry(t, index, NULL, &g) || !hk_st_is_form(t, &g))
         return refuse(t, "its bytes are not those of type ", info->name, err);
     return HK_OK;
 }
