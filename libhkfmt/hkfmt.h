@@ -434,6 +434,22 @@ HK_API uint64_t hk_tensor_rows(const struct hk_tensor *t);
 HK_API HK_MUST enum hk_status hk_tensor_resolve(const struct hk_file *f, const struct hk_tensor *t,
                                                 const struct hk_tensor **out, struct hk_error *err);
 
+/* ---- order of rows ---- */
+
+/* Rotary position embedding turns the rows of a head of queries or keys two by two. A file has them
+ * as neighbours (rows 2i and 2i + 1, as llama.cpp's files of llama models) or half a head apart (i
+ * and i + head_dim / 2, as Hugging Face's libraries): hk.rope_style says which ("norm" or "neox"),
+ * else the architecture does. */
+enum hk_rotation { HK_ROTATION_UNKNOWN, HK_ROTATION_PAIRS, HK_ROTATION_HALVES };
+HK_API enum hk_rotation hk_file_rotation(const struct hk_file *f);
+/* Rows (elements of a vector) of a head of T, a tensor of F that is rotated whole; 0 for any other
+ * and where the metadata do not say. */
+HK_API uint64_t hk_tensor_head_rows(const struct hk_file *f, const struct hk_tensor *t);
+/* Which row of a tensor in order FROM is row ROW of the same tensor in order TO. ROW itself where
+ * HEAD_ROWS is 0 or an order is not known. */
+HK_API uint64_t hk_rotated_row(uint64_t head_rows, enum hk_rotation from, enum hk_rotation to,
+                               uint64_t row);
+
 /* ---- decoding to f32 ---- */
 
 /* Decode N elements of a dense or block type (N a multiple of its block_elems) from SRC to DST.

@@ -87,6 +87,7 @@ struct diff_tensor {
     char *why; /* NULL: not asked for */
     struct diff_sums sums;
     struct hk_decoder *decoder_a, *decoder_b; /* while its elements are compared */
+    uint64_t head_rows; /* of a tensor whose rows B has in the other order; 0 for all others */
 };
 double diff_rmse(const struct diff_sums *s);
 double diff_relative(const struct diff_sums *s); /* RMSE by the root mean square of A; NAN: x / 0 */
@@ -111,6 +112,7 @@ struct diff_record {
 struct diff {
     const char *name_a, *name_b;
     struct hk_file *a, *b;
+    enum hk_rotation rotation_a, rotation_b;
     const struct diff_options *options;
     struct diff_kv *kvs; /* only those that differ */
     size_t kv_count;
@@ -122,6 +124,9 @@ struct diff {
     size_t record_count;
     bool differ;
 };
+
+/* Whether it is known of both models in which order they have rows that are rotated. */
+bool diff_orders_known(const struct diff *d);
 
 void diff_metadata(struct diff *d);
 void diff_tensors(struct diff *d);

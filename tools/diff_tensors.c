@@ -80,7 +80,7 @@ static void compare_bytes(void *arg, size_t i)
         return;
     }
     const struct hk_tensor *a = owner(batch->d->a, t->a), *b = owner(batch->d->b, t->b);
-    bool alike = (compare_entries(a, b) & ~(unsigned)DIFF_SHAPE) == 0;
+    bool alike = t->head_rows == 0 && (compare_entries(a, b) & ~(unsigned)DIFF_SHAPE) == 0;
     t->way = DIFF_BY_VALUES;
     if (alike && same_sections(batch->d, a, b))
         t->way = DIFF_BY_BYTES;
@@ -110,6 +110,22 @@ static void compare_all_bytes(const struct diff *d, struct diff_tensor *tensors,
         tool_progress("comparing bytes", done += size, all);
     }
     tool_progress("comparing bytes", 1, 1);
+}
+
+/* ---- the order of rows ---- */
+
+bool diff_orders_known(const struct diff *d)
+{
+    return d->rotation_a != HK_ROTATION_UNKNOWN && d->rotation_b != HK_ROTATION_UNKNOWN;
+}
+
+/* Rows of a head of the pair, if the two files have them in different orders and agree on heads. */
+static uint64_t differing_order(const struct diff *d, const struct diff_tensor *t)
+{
+    if (t->a == NULL || t->b == NULL || !diff_orders_known(d) || d->rotation_a == d->rotation_b)
+        return 0;
+    const uint64_t rows = hk_tensor_head_rows(d->a, t->a);
+    return rows == hk_tensor_head_rows(d->b, t->b) ? rows : 0;
 }
 
 /* ---- the verdict ---- */
@@ -163,6 +179,7 @@ static struct diff_tensor *pair_tensors(const struct diff *d, size_t *count)
         t->a = pairs[i].a != DIFF_NONE ? hk_tensor_at(d->a, pairs[i].a) : NULL;
         t->b = pairs[i].b != DIFF_NONE ? hk_tensor_at(d->b, pairs[i].b) : NULL;
         t->differs = t->a != NULL && t->b != NULL ? compare_entries(t->a, t->b) : 0;
+        t->head_rows = differing_order(d, t);
     }
     free(a);
     free(b);

@@ -12,6 +12,7 @@ enum {
 };
 
 struct range {
+    const struct diff *diff;
     struct diff_tensor *tensor;
     uint64_t first;
     size_t n;
@@ -66,6 +67,27 @@ static void read_piece(const struct hk_decoder *d, uint64_t first, size_t n, dou
     hk_decoder_read(d, first, n, narrow);
     for (size_t i = 0; i < n; i++)
         out[i] = (double)narrow[i];
+}
+
+/* Of B, in the order that A has: where that is another one, row by row. */
+static void read_other(const struct range *r, uint64_t first, size_t n, double *out)
+{
+    const struct diff_tensor *t = r->tensor;
+    if (t->head_rows == 0) {
+        read_piece(t->decoder_b, first, n, out);
+        return;
+    }
+    const uint64_t cols = t->a->ndim == 1 ? 1 : hk_tensor_cols(t->a);
+    while (n > 0) {
+        const uint64_t at = first % cols, left = cols - at;
+        const size_t take = left < n ? (size_t)left : n;
+        const uint64_t row =
+            hk_rotated_row(t->head_rows, r->diff->rotation_b, r->diff->rotation_a, first / cols);
+        read_piece(t->decoder_b, row * cols + at, take, out);
+        first += take;
+        out += take;
+        n -= take;
+    }
 }
 
 /* ---- sums ---- */
@@ -200,7 +222,7 @@ static void run_range(void *arg, size_t i)
     for (size_t at = 0; at < r->n; at += PIECE) {
         size_t n = r->n - at < PIECE ? r->n - at : PIECE;
         read_piece(r->tensor->decoder_a, r->first + at, n, a);
-        read_piece(r->tensor->decoder_b, r->first + at, n, b);
+        read_other(r, r->first + at, n, b);
         add_piece(&r->sums, r->first + at, a, b, n);
     }
     r->sums.elements = r->n;
@@ -256,6 +278,7 @@ struct window {
     struct range ranges[RANGES];
     size_t count;
     uint64_t done, all;
+    const struct diff *diff;
     const struct hk_loop *loop;
 };
 
@@ -280,8 +303,7 @@ static void add_ranges(struct window *w, struct diff_tensor *t, uint64_t element
     uint64_t first = 0;
     do {
         size_t n = elements - first < RANGE ? (size_t)(elements - first) : RANGE;
-        w->ranges[w->count++] =
-            (struct range){.tensor = t, .first = first, .n = n, .last = first + n == elements};
+        w->ranges[w->count++] = (struct range){w->diff, t, first, n, first + n == elements, {0}};
         first += n;
         if (w->count == RANGES)
             flush(w);
@@ -325,6 +347,7 @@ void diff_values(const struct diff *d, struct diff_tensor *tensors, size_t count
     struct window *w = calloc(1, sizeof *w);
     if (w == NULL)
         tool_nomem();
+    w->diff = d;
     w->loop = d->options->loop;
     for (size_t i = 0; i < count; i++)
         if (tensors[i].way == DIFF_BY_VALUES && !countable(&tensors[i]))

@@ -84,6 +84,8 @@ static int run(struct diff *d, struct diff_options *o, unsigned threads)
         return tool_error(NULL, &err);
     o->loop = &loop;
     if (open_model(&d->a, d->name_a) && open_model(&d->b, d->name_b)) {
+        d->rotation_a = hk_file_rotation(d->a);
+        d->rotation_b = hk_file_rotation(d->b);
         compare(d);
         status = d->differ ? TOOL_CONTENT : TOOL_OK;
     }
