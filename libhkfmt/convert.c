@@ -163,7 +163,8 @@ static enum hk_status to_hk(struct hk_file *f, const struct hk_convert_options *
     if (status != HK_OK)
         return status;
     struct hk_bytes appendix = hk_appendix_bytes(f, 0);
-    struct hk_writer_options options = {.alignment = opt->alignment, .appendix_size = appendix.n};
+    struct hk_writer_options options = {
+        .alignment = opt->alignment, .appendix_size = appendix.n, .room = opt->room};
     if (f->format == HK_FORMAT_HK)
         options.flags = f->header.flags;
     choose_split(f, split, &options);

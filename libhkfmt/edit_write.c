@@ -19,7 +19,7 @@
 #include "libhkfmt/le.h"
 #include "libhkfmt/wire.h"
 
-enum { ZEROED = 1 << 20 }; /* most that is cleared of what old metadata leave */
+enum { ZEROED = 1 << 20 }; /* cleared behind new metadata and table at least */
 
 struct writing {
     int fd;
@@ -144,11 +144,15 @@ static bool touches_old(const struct writing *w, uint64_t start, uint64_t end)
     return false;
 }
 
-/* End of what is cleared behind a block at home, so that little of what is old stays. */
+/* End of what is cleared behind a block at home: nothing of what is old stays there. */
 static uint64_t cleared_end(const struct writing *w)
 {
-    uint64_t end = HK_HEADER_SIZE + w->n, left = w->tail->limit - end;
-    return end + (left < ZEROED ? left : ZEROED);
+    const uint64_t limit = w->tail->limit;
+    uint64_t end = HK_HEADER_SIZE + w->n + ZEROED;
+    for (int i = 0; i < 2; i++)
+        if (w->old_at[i] < limit && w->old_at[i] + w->old_size[i] > end)
+            end = w->old_at[i] + w->old_size[i];
+    return end < limit ? end : limit;
 }
 
 /* The block's metadata at AT, its head before them. By a head at MARK, which comes first, all that
@@ -220,8 +224,7 @@ static enum hk_status no_room(uint64_t needed, uint64_t room, struct hk_error *e
 {
     return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                    "metadata and tensor table would take %llu bytes; there are %llu before the "
-                   "payloads, and behind them is the appendix: hk-convert with a larger --align "
-                   "makes room",
+                   "payloads, and behind them is the appendix: hk-convert --room SIZE makes room",
                    (unsigned long long)needed, (unsigned long long)room);
 }
 

@@ -671,7 +671,12 @@ struct hk_writer_options {
     uint32_t
         flags; /* quant_table, sparsity_2_4, raw_weight_storage; the others follow from facts */
     uint64_t appendix_size; /* bytes of appendix records that follow the last section; 0 for none */
+    /* Zero bytes behind the table, in which hk_edit_commit() puts what metadata grow by. 0: 64 KiB,
+     * 4 KiB where the sections have less than 1 MiB, none in a file without tensors. */
+    uint64_t room;
 };
+
+#define HK_NO_ROOM UINT64_MAX /* as ROOM: no bytes at all */
 
 HK_API HK_MUST enum hk_status
 hk_writer_new(struct hk_writer **out, const struct hk_writer_options *opt, struct hk_error *err);
@@ -811,8 +816,9 @@ struct hk_convert_options {
     void *arg; /* of both */
     /* What a tensor becomes that safetensors has no type for, one of f32 (exact), f16, bf16. */
     enum hk_type dense;
+    uint64_t room; /* to .hk: as in struct hk_writer_options */
     /* ---- hk_save() only ---- */
-    uint64_t split_size; /* most payload bytes of a shard; 0: one file */
+    uint64_t split_size; /* max payload bytes of a shard; 0: one file */
     bool replace;        /* an existing file or directory may be replaced */
     const volatile sig_atomic_t
         *stop; /* give up, removing what was written, once it is not 0; or NULL */

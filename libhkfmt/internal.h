@@ -96,6 +96,7 @@ struct hk_file {
     X(TOC_TRAILING, "toc-trailing", HK_ERROR, HK_E_FORMAT)                                         \
     X(SECTION_OVERLAP, "section-overlap", HK_ERROR, HK_E_FORMAT)                                   \
     X(DATA_RANGE, "data-range", HK_ERROR, HK_E_RANGE)                                              \
+    X(ROOM, "room-bytes", HK_WARNING, HK_OK)                                                       \
     X(NAME_EMPTY, "name-empty", HK_ERROR, HK_E_FORMAT)                                             \
     X(NAME_LENGTH, "name-length", HK_ERROR, HK_OK)                                                 \
     X(NAME_DUPLICATE, "name-duplicate", HK_ERROR, HK_E_FORMAT)                                     \

@@ -143,6 +143,30 @@ static void check_tail(const struct hk_scan *s, uint64_t end)
                   (unsigned long long)left);
 }
 
+/* The room behind the table, up to the first section: nothing of the file is in it. A table that an
+ * edit has put behind the payloads leaves what is dead here. */
+static void check_room(const struct hk_scan *s, const struct spans *v)
+{
+    const struct hk_header *h = &s->f->header;
+    uint64_t start = 0, end = h->tensor_data_offset, used = 0;
+    if (h->tensor_toc_size == 0 || h->tensor_toc_offset >= end)
+        return;
+    for (size_t i = 0; i < v->count && v->list[i].start < end; i++) {
+        if (v->list[i].tensor != SIZE_MAX)
+            end = v->list[i].start;
+        else if (v->list[i].end > start)
+            start = v->list[i].end;
+    }
+    if (end > s->size)
+        return; /* reported with the header */
+    for (uint64_t at = start; at < end; at++)
+        used += s->map[at] != 0;
+    if (used > 0)
+        hk_report(s->r, HK_FAULT_ROOM, hk_at(start),
+                  "%llu of %llu bytes between tensor table and payloads are not 0",
+                  (unsigned long long)used, (unsigned long long)(end - start));
+}
+
 enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
 {
     const struct hk_header *h = &s->f->header;
@@ -170,6 +194,8 @@ enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
     bool complete = s->f->tensor_count == h->tensor_count;
     if ((appendix == 0 || s->appendix_end < s->size) && complete)
         check_tail(s, end);
+    if (s->thorough && complete)
+        check_room(s, &v);
     free(v.list);
     return HK_OK;
 }

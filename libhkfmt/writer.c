@@ -280,11 +280,39 @@ static bool place_entry(struct hk_writer *w, struct entry *e, uint64_t *end)
            place(end, alignment, t->residual_size, &t->residual_offset);
 }
 
+/* Bytes of all sections; UINT64_MAX where they are too many. */
+static uint64_t weights_size(const struct hk_writer *w)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < w->entry_count; i++) {
+        const struct hk_tensor *t = &w->entries[i].t;
+        if (t->type != HK_TYPE_SHARED_REF &&
+            (!add_ok(sum, t->data_size, &sum) || !add_ok(sum, t->scale_size, &sum) ||
+             !add_ok(sum, t->residual_size, &sum)))
+            return UINT64_MAX;
+    }
+    return sum;
+}
+
+/* Bytes behind the table in which metadata can grow once records stand behind the payloads. */
+static uint64_t head_room(const struct hk_writer *w)
+{
+    enum { SMALL_WEIGHTS = 1 << 20, ROOM = 64 << 10, SMALL_ROOM = 4 << 10 };
+    if (w->opt.room == HK_NO_ROOM)
+        return 0;
+    if (w->opt.room != 0)
+        return w->opt.room;
+    if (w->entry_count == 0)
+        return 0;
+    return weights_size(w) < SMALL_WEIGHTS ? SMALL_ROOM : ROOM;
+}
+
 static enum hk_status lay_out(struct hk_writer *w, struct hk_error *err)
 {
     struct hk_header *h = &w->header;
     uint64_t head = h->tensor_toc_offset + h->tensor_toc_size;
-    bool good = align_ok(head, w->opt.alignment, &h->tensor_data_offset);
+    bool good = add_ok(head, head_room(w), &head) &&
+                align_ok(head, w->opt.alignment, &h->tensor_data_offset);
     uint64_t end = h->tensor_data_offset;
     for (size_t i = 0; good && i < w->entry_count; i++)
         good = place_entry(w, &w->entries[i], &end);

@@ -4,11 +4,12 @@
 
 #include "tools/convert.h"
 
-enum { OPT_ALIGN, OPT_FORCE, OPT_SPLIT, OPT_TO, OPT_TYPE };
+enum { OPT_ALIGN, OPT_FORCE, OPT_ROOM, OPT_SPLIT, OPT_TO, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes for metadata to grow by (k, M, G)"},
     [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
     [OPT_TO] = {"to", 0, "FORMAT", "write hk, gguf, safetensors or hf, whatever OUT is called"},
     [OPT_TYPE] = {"type", 0, "TYPE",
@@ -42,6 +43,12 @@ static uint32_t align_option(const char *value)
     return (uint32_t)n;
 }
 
+static uint64_t room_option(const char *value)
+{
+    const uint64_t size = tool_size("room", value, 0, UINT64_C(4) << 30);
+    return size == 0 ? HK_NO_ROOM : size;
+}
+
 static enum hk_type type_option(const char *value)
 {
     const struct hk_type_info *info = hk_type_by_name(value);
@@ -58,6 +65,9 @@ static void take_option(struct convert_job *j, int option, const char *value)
         break;
     case OPT_FORCE:
         j->force = true;
+        break;
+    case OPT_ROOM:
+        j->options.room = room_option(value);
         break;
     case OPT_SPLIT:
         j->options.split_size = tool_size("split-size", value, 1, INT64_MAX);
@@ -96,6 +106,8 @@ static void check(const struct convert_job *j)
                    hk_format_name(j->to));
     if (j->options.alignment != 0 && dense)
         tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
+    if (j->options.room != 0 && j->to != HK_FORMAT_HK)
+        tool_usage("--room is for hk: metadata of %s do not grow in place", hk_format_name(j->to));
     if (convert_is_standard(j->out) && (j->to == HK_FORMAT_HF || j->options.split_size > 0))
         tool_usage("standard output is one file, not several");
     if (ends_in(j->out, ".index.json"))

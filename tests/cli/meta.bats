@@ -292,9 +292,9 @@ ROWS
     cp x.hk old.hk
     head -c 5000 /dev/zero | tr '\0' x >long
     t hk-meta set --from-file long x.hk long
-    assert_fails 1 'hk-convert with a larger --align makes room'
+    assert_fails 1 'hk-convert --room SIZE makes room'
     assert_same x.hk old.hk
-    hk-convert --align 8192 x.hk wide.hk
+    hk-convert --room 8k x.hk wide.hk
     t hk-meta set --from-file long wide.hk long
     assert_status 0
     sound wide.hk

@@ -168,8 +168,9 @@ PY
     t hk-convert --split-size 4 with.hk s.hk
     assert_fails 1 'an appendix of 1 records, which shards cannot carry'
     hk-convert --split-size 8 with.hk s.hk
-    assert_same with.hk s.hk
-    assert_files model.gguf with.hk s.hk
+    hk-convert with.hk whole.hk
+    assert_same whole.hk s.hk
+    assert_files model.gguf with.hk whole.hk s.hk
 }
 
 @test "a thousand shards, in little time and with few open files" {
