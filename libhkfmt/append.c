@@ -74,18 +74,40 @@ static enum hk_status check_place(struct hk_appender *a, struct hk_error *err)
     return HK_OK;
 }
 
+static bool same_place(const struct hk_part *a, const struct hk_part *b)
+{
+    return a->dev == b->dev && a->ino == b->ino;
+}
+
+enum hk_status hk_append_bind(struct hk_appender *a, const struct hk_file *whole,
+                              const struct hk_work *w, struct hk_error *err)
+{
+    const struct hk_file *f = a->h.f;
+    if (f->record_count + a->count > 0)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "only the first record can bind the base, and there are %zu already",
+                       f->record_count + a->count);
+    if (whole->part_count < whole->header.split_count)
+        return hk_fail(err, HK_E_USE, HK_AT_SPLIT_COUNT,
+                       "one of %u shards, and the base is all of them", whole->header.split_count);
+    if (!same_place(&whole->parts[0], &f->parts[0]))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "another file has taken its name since it was looked at");
+    struct hk_hashes h = {.base = a->parent};
+    if (w != NULL)
+        h.work = *w;
+    return hk_hash(whole, &h, err);
+}
+
 static enum hk_status choose_parent(struct hk_appender *a, unsigned options, struct hk_error *err)
 {
     const struct hk_file *f = a->h.f;
-    if (f->record_count > 0 && (options & HK_APPEND_BIND_BASE) != 0)
-        return hk_fail(err, HK_E_USE, f->records[0].offset,
-                       "only the first record can bind the base, and there are %zu already",
-                       f->record_count);
-    if (f->record_count > 0) {
-        a->generation = f->records[f->record_count - 1].generation;
-        return hk_record_hash(f, f->record_count - 1, a->parent, err);
-    }
-    return (options & HK_APPEND_BIND_BASE) != 0 ? hk_base_digest(f, a->parent, err) : HK_OK;
+    if ((options & HK_APPEND_BIND_BASE) != 0)
+        return hk_append_bind(a, f, NULL, err);
+    if (f->record_count == 0)
+        return HK_OK;
+    a->generation = f->records[f->record_count - 1].generation;
+    return hk_record_hash(f, f->record_count - 1, a->parent, err);
 }
 
 enum hk_status hk_append_open(struct hk_appender **out, const char *path, unsigned options,

@@ -6,6 +6,7 @@
 #include "libhkfmt/edit.h"
 #include "libhkfmt/le.h"
 #include "libhkfmt/lock.h"
+#include "libhkfmt/set.h"
 #include "libhkfmt/wire.h"
 
 struct hk_edit {
@@ -69,11 +70,10 @@ static enum hk_status open_locked(struct hk_edit *e, struct hk_error *err)
     const struct hk_header *h = &e->file->header;
     if (e->file->format != HK_FORMAT_HK)
         return refuse_format(e->file->format, err);
-    if (h->split_count > 1)
-        return hk_fail(err, HK_E_UNSUPPORTED, HK_AT_SPLIT_COUNT,
-                       "one of %u shards, whose metadata are equal; hk-convert makes one file of "
-                       "them, which can be edited",
-                       h->split_count);
+    if (h->split_index > 0)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_AT_SPLIT_INDEX,
+                       "is shard %u of %u: the metadata of a set is that of its first file",
+                       h->split_index + 1u, h->split_count);
     for (size_t i = 0; status == HK_OK && i < e->file->kv_count; i++)
         status = hk_add_change(&e->changes, &e->file->kvs[i], err);
     e->changes.old = e->changes.count;
@@ -130,14 +130,10 @@ static bool same_bytes(struct hk_bytes a, struct hk_bytes b)
 /* Keys that say how the file is laid out. */
 static enum hk_status check_key(struct hk_bytes key, struct hk_error *err)
 {
-    static const char *const fixed[] = {"hk.alignment", "split_index", "split_count",
-                                        "shard_files",  "index_file",  "total_size_bytes",
-                                        "total_tensors"};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (hk_bytes_are(key, fixed[i]))
-            return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                           "key %s says how the file is laid out and cannot be edited", fixed[i]);
-    return HK_OK;
+    if (!hk_bytes_are(key, "hk.alignment") && !hk_shard_key(key))
+        return HK_OK;
+    return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                   "key %.*s says how the file is laid out and cannot be edited", HK_STR(key));
 }
 
 enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key, enum hk_meta_type type,

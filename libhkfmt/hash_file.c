@@ -141,7 +141,8 @@ enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h, struc
 {
     if (f->stream != NULL)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a stream has no bytes to go back to");
-    struct plan p = {.f = f, .want = h, .hashing = {.progress = h->progress, .arg = h->arg}};
+    struct plan p = {
+        .f = f, .want = h, .hashing = {.progress = h->work.progress, .arg = h->work.arg}};
     const size_t tensors = f->tensor_count, most = f->part_count + SECTIONS * tensors;
     p.owners = calloc(tensors + 1, sizeof(const struct hk_tensor *));
     p.sections = calloc(tensors + 1, sizeof *p.sections);
@@ -151,7 +152,7 @@ enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h, struc
         p.owners != NULL && p.sections != NULL && p.taken != NULL && p.hashing.tasks != NULL;
     enum hk_status status = good ? plan_all(&p, err) : hk_fail_nomem(err);
     if (status == HK_OK)
-        status = hk_hash_tasks(&p.hashing, h->loop, err);
+        status = hk_hash_tasks(&p.hashing, h->work.loop, err);
     if (status == HK_OK)
         status = combine(&p, err);
     free(p.owners);

@@ -321,15 +321,23 @@ HK_API HK_MUST enum hk_status hk_open(struct hk_file **out, const char *path, st
 HK_API HK_MUST enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err);
 
 /* As hk_open(), but PATH leads to the whole model that it belongs to:
- *  - a shard (split_count above 1, named STEM-00001-of-00003.EXT) or an index (STEM.index.json) to
- *    all files of its set, presented as one file: tensors in order of parts, metadata of the first;
+ *  - an index (STEM.index.json) to the files that it names, whatever they are called; a shard
+ *    (split_count above 1) to those of the index that has it, else of its name
+ *    (STEM-00001-of-00003.EXT). They are presented as one file: tensors in order of parts, metadata
+ *    of the first;
  *  - a directory with a config.json to the Hugging Face model in it (HK_FORMAT_HF), under the names
  *    and keys that a .hk made from it has;
  *  - any other directory to the one model file or set in it.
- * HK_E_MISSING lists absent files; HK_E_FORMAT: counts, indexes, metadata or tensor names of the
- * parts disagree, or a directory holds several models. */
+ * HK_E_MISSING lists absent files; HK_E_FORMAT: counts, indexes or tensor names of the parts
+ * disagree, or a directory holds several models. */
 HK_API HK_MUST enum hk_status hk_open_set(struct hk_file **out, const char *path,
                                           struct hk_error *err);
+
+/* The path of the file of the model at PATH, anything that hk_open_set() takes, which carries its
+ * metadata and its history and which its signature stands beside: the first shard of a .hk in
+ * several files. PATH itself for every other file, also one that cannot be read. To be released
+ * with free(). Statuses as of hk_open_set(): an incomplete set has no such file. */
+HK_API HK_MUST enum hk_status hk_first_file(char **out, const char *path, struct hk_error *err);
 
 /* Read the head of a GGUF (not a .hk) from a pipe or any other descriptor, which stays the
  * caller's. Payloads are not mapped: hk_tensor_data() gives none; they are taken in file order with
@@ -350,6 +358,8 @@ HK_API size_t hk_file_parts(const struct hk_file *f);  /* 1 unless opened as a s
 /* Name of file PART without its directory, where it was opened as one of a set or of a directory;
  * NULL otherwise. */
 HK_API const char *hk_file_part_name(const struct hk_file *f, size_t part);
+/* The path that leads to file PART, where it was opened by hk_open_set(); NULL otherwise. */
+HK_API const char *hk_file_part_path(const struct hk_file *f, size_t part);
 HK_API const struct hk_header *hk_file_header(const struct hk_file *f); /* of the first part */
 HK_API bool hk_file_is_stream(const struct hk_file *f);
 
@@ -515,6 +525,13 @@ struct hk_loop {
     void *context;
 };
 
+struct hk_work {                /* how the caller wants long work done; all zero is allowed */
+    const struct hk_loop *loop; /* NULL: one thing after the other */
+    /* Bytes read: from any thread, but from one at a time. May be NULL. */
+    void (*progress)(void *arg, uint64_t done, uint64_t all);
+    void *arg;
+};
+
 struct hk_hashes {                    /* what hk_hash() is to compute: NULL is not wanted */
     uint8_t (*files)[HK_SHA256_SIZE]; /* of each part, hk_file_parts() of them: all its bytes */
     /* Of each tensor, hk_tensor_count() of them: SHA-256 of its data or, where it has scales or a
@@ -523,10 +540,7 @@ struct hk_hashes {                    /* what hk_hash() is to compute: NULL is n
     uint8_t (*tensors)[HK_SHA256_SIZE];
     const bool *chosen; /* one for each tensor: false leaves its digest alone; NULL chooses all */
     uint8_t *base;      /* HK_SHA256_SIZE bytes, see hk_base_digest() */
-    const struct hk_loop *loop; /* NULL: one after the other */
-    /* Bytes read: from any thread, but from one at a time. May be NULL. */
-    void (*progress)(void *arg, uint64_t done, uint64_t all);
-    void *arg;
+    struct hk_work work;
 };
 
 /* Compute what is wanted of F, reading each byte once for the files and once for all else; files
@@ -539,11 +553,12 @@ HK_API HK_MUST enum hk_status hk_hash(const struct hk_file *f, const struct hk_h
 /* SHA-256 of what FD, which stays the caller's, has from its position to its end. */
 HK_API HK_MUST enum hk_status hk_hash_fd(int fd, uint8_t out[HK_SHA256_SIZE], struct hk_error *err);
 
-/* SHA-256 over every tensor in table order: name, type (u16), layout, sparsity, shape (of u64s),
- * block size (u16, 32 where none is noted) and the SHA-256 of data, scales and residual, each field
- * after its length as u64. Unchanged by realignment, resharding and metadata edits; of a foreign
- * file it is that of the .hk with the same tensors. Reads all payloads, alone: hk_hash() does it in
- * parallel. HK_E_FORMAT: a shared_ref is unresolved. */
+/* SHA-256 over every tensor, of a set in order of its files and then of their tables: name, type
+ * (u16), layout, sparsity, shape (of u64s), block size (u16, 32 where none is noted) and the
+ * SHA-256 of data, scales and residual, each field after its length as u64. Unchanged by
+ * realignment, resharding and metadata edits; of a foreign file it is that of the .hk with the same
+ * tensors. Reads all payloads, alone: hk_hash() does it in parallel. HK_E_FORMAT: a shared_ref is
+ * unresolved. */
 HK_API HK_MUST enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
                                              struct hk_error *err);
 
@@ -605,6 +620,8 @@ struct hk_fault {
     struct hk_bytes name; /* of the tensor, key or record; valid during the call */
     uint64_t index;       /* of the tensor, key or record */
     char text[256];       /* one line, as in hk_error */
+    const char *file;     /* name of the file of a set that it lies in; NULL: the one that was
+                             named, or all of them */
 };
 
 /* Called for each fault, in file order as far as possible. */
@@ -633,6 +650,13 @@ struct hk_verify_report {
 HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn,
                                         void *arg, struct hk_verify_report *report,
                                         struct hk_error *err);
+
+/* The same of the whole model that PATH leads to, as hk_open_set() does: every file of it, whether
+ * all are there, and whether names, counts, index and, with HK_VERIFY_PAYLOAD, the base digest hold
+ * across them. The report is that of all files together. W, which may be NULL, is used to hash. */
+HK_API HK_MUST enum hk_status hk_verify_set(const char *path, unsigned options,
+                                            const struct hk_work *w, hk_fault_fn *fn, void *arg,
+                                            struct hk_verify_report *report, struct hk_error *err);
 
 /* ---- output ---- */
 
@@ -740,6 +764,11 @@ enum { HK_APPEND_BIND_BASE = 1 }; /* the first record's parent_hash is the base 
  * hashed. */
 HK_API HK_MUST enum hk_status hk_append_open(struct hk_appender **out, const char *path,
                                              unsigned options, struct hk_error *err);
+/* Let the first record hold the base digest of WHOLE: the file, or the set whose first file it is,
+ * opened before by hk_open_set(). Reads all payloads; W may be NULL. HK_E_USE: there are records
+ * already, or WHOLE is something else, or one shard of several. */
+HK_API HK_MUST enum hk_status hk_append_bind(struct hk_appender *a, const struct hk_file *whole,
+                                             const struct hk_work *w, struct hk_error *err);
 /* Generation of the last record, 0 if there is none. Records begun count too. */
 HK_API uint32_t hk_append_generation(const struct hk_appender *a);
 /* Begin the next record, whose payload follows by hk_append_write(); it ends where the next begins
@@ -852,9 +881,9 @@ struct hk_digests {
 
 enum { HK_SIGNATURE_SIZE = 64 };
 
-/* Reads all of F. */
-HK_API HK_MUST enum hk_status hk_file_digests(const struct hk_file *f, struct hk_digests *out,
-                                              struct hk_error *err);
+/* Reads all of F; W may be NULL. */
+HK_API HK_MUST enum hk_status hk_file_digests(const struct hk_file *f, const struct hk_work *w,
+                                              struct hk_digests *out, struct hk_error *err);
 /* Sign D with the Ed25519 private key in PEM text KEY, without a passphrase. What is signed is the
  * text "hk-signature-1" and the three digests in hexadecimal digits, a line each. HK_E_FORMAT: no
  * such key. */

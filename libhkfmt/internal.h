@@ -48,6 +48,7 @@ struct hk_part { /* one mapped file */
     int fd;            /* kept for copying in the kernel; -1 if there is none */
     bool borrowed;     /* the mapping is a part of another file's */
     char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
+    char *path; /* that leads to it, by hk_open_set(); likewise */
 };
 
 struct hk_stream; /* gguf from a pipe */
@@ -141,6 +142,10 @@ struct hk_file {
     X(PAYLOAD_BOOL, "payload-bool", HK_WARNING, HK_OK)                                             \
     X(PAYLOAD_MASK, "payload-mask", HK_WARNING, HK_OK)                                             \
     X(PAYLOAD_INDEX, "payload-index", HK_ERROR, HK_OK)                                         \
+    X(SET, "set", HK_ERROR, HK_E_FORMAT)                                                           \
+    X(SET_MISSING, "set-missing", HK_ERROR, HK_E_MISSING)                                          \
+    X(SET_METADATA, "set-metadata", HK_WARNING, HK_OK)                                             \
+    X(SEVERAL_FILES, "several-files", HK_ERROR, HK_E_FORMAT)                                       \
     X(FOREIGN, "foreign", HK_ERROR, HK_E_FORMAT)
 
 /* clang-format on */

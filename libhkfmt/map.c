@@ -66,5 +66,6 @@ void hk_unmap(struct hk_part *part)
     if (part->fd >= 0)
         close(part->fd);
     free(part->name);
+    free(part->path);
     *part = (struct hk_part){.fd = -1};
 }

@@ -64,6 +64,16 @@ static void set_number(struct hk_kvlist *l, const char *key, size_t value, const
             l->kvs[i].gguf_type = type;
 }
 
+/* All but the first have their tensors only: their header says where they belong. */
+static void mark_hk(struct hk_view *v, size_t number)
+{
+    if (number == 0)
+        return;
+    v->kvs.count = 0;
+    v->file->format = HK_FORMAT_HK; /* nothing is left to say of where it came from */
+    v->file->without_appendix = true;
+}
+
 /* All but the first say only where they belong: what llama.cpp's own tool writes, in its types. */
 static void mark_gguf(struct hk_view *v, const struct hk_plan *p, size_t number, size_t tensors)
 {
@@ -94,7 +104,9 @@ enum hk_status hk_plan_view(struct hk_view **out, struct hk_file *whole, enum hk
         hk_view_range(&v, whole, p->first[number], p->first[number + 1] - p->first[number], err);
     if (status != HK_OK)
         return status;
-    if (to == HK_FORMAT_GGUF)
+    if (to == HK_FORMAT_HK)
+        mark_hk(v, number);
+    else if (to == HK_FORMAT_GGUF)
         mark_gguf(v, p, number, whole->tensor_count);
     else if (to == HK_FORMAT_SAFETENSORS)
         mark_safetensors(v, number);

@@ -18,6 +18,8 @@ struct hk_shard_name {      /* a name taken apart */
     const char *suffix;     /* ".hk" */
 };
 bool hk_shard_name_parse(const char *name, struct hk_shard_name *out);
+/* The same whatever the two numbers are: some tools count from 0. */
+bool hk_shard_name_split(const char *name, struct hk_shard_name *out);
 /* Allocated with malloc(); NULL when out of memory. */
 char *hk_shard_name_make(const char *stem, size_t n, unsigned number, unsigned count,
                          const char *suffix);
@@ -52,8 +54,7 @@ bool hk_is_index_name(const char *name);
 /* Read DIR/NAME; DIR is empty or ends in a slash. Released with hk_set_index_free(). */
 enum hk_status hk_set_index_read(struct hk_set_index *x, const char *dir, const char *name,
                                  struct hk_error *err);
-/* Add the files that X names, sorted; where they are called as shards, all that their names count.
- */
+/* Add the files that X names, sorted: these are the set, whatever they are called. */
 enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names *out,
                                   struct hk_error *err);
 /* Whether X and WHOLE, made of all the files, say the same. */
@@ -66,7 +67,7 @@ void hk_set_index_free(struct hk_set_index *x);
 struct hk_place { /* NUMBER counts from 1; 1 of 1 is a whole file */
     unsigned number, count;
 };
-/* NAME is the file's. */
+/* NAME is the file's, or NULL where an index says that it is one of several. */
 enum hk_status hk_place_of(const struct hk_file *f, const char *name, struct hk_place *out,
                            struct hk_error *err);
 /* KEY tells of one shard or of the set, not of the model. */
@@ -76,17 +77,28 @@ enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err
 /* Bytes of all tensors, those that are shared once. */
 uint64_t hk_payload_size(const struct hk_file *f);
 
-/* ---- opening (set_merge.c, set_dir.c) ---- */
+/* ---- opening (set_open.c, set_merge.c, set_dir.c) ---- */
 
 struct hk_set {
-    const char *dir; /* empty, or ends in a slash */
+    char *dir; /* empty, or ends in a slash */
     struct hk_names names;
     struct hk_set_index index;
-    enum hk_format format;  /* of the first file */
-    struct hk_file **files; /* names.count of them, in order of parts */
+    enum hk_format format;       /* of the first file */
+    struct hk_file **files;      /* names.count of them, in order of parts */
+    const struct hk_reporter *r; /* of what does not prevent opening; NULL: nobody wants to know */
+    const char *about; /* name of the file that a fault for R, or the failure to open, lies in */
 };
+/* The files of the model at PATH, a file or an index; S->names stays empty where it is one file.
+ * Of a file that cannot be read its name tells. Released with hk_set_free(), also after a failure.
+ */
+enum hk_status hk_set_find(struct hk_set *s, const char *path, struct hk_error *err);
+void hk_set_free(struct hk_set *s);
 /* All files of S->names as one. */
 enum hk_status hk_set_open_files(struct hk_file **out, struct hk_set *s, struct hk_error *err);
+/* Add the names of all indexes in DIR (empty, or ends in a slash), sorted. */
+enum hk_status hk_list_indexes(struct hk_names *out, const char *dir, struct hk_error *err);
+/* Path of the weights in directory PATH: a file, or an index. *HF: it is a Hugging Face model. */
+enum hk_status hk_find_in_dir(char **out, const char *path, bool *hf, struct hk_error *err);
 /* The one model in directory PATH. */
 enum hk_status hk_open_dir(struct hk_file **out, const char *path, struct hk_error *err);
 

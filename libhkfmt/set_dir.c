@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "libhkfmt/foreign/hf.h"
 #include "libhkfmt/set.h"
 
 struct found {
@@ -44,7 +45,7 @@ static enum hk_status note(struct found *d, const char *name, struct hk_error *e
 static enum hk_status scan(struct found *d, struct hk_error *err)
 {
     enum hk_status status = HK_OK;
-    DIR *dir = opendir(d->dir);
+    DIR *dir = opendir(*d->dir == '\0' ? "." : d->dir);
     if (dir == NULL)
         return hk_fail_sys(err, errno, "cannot open the directory");
     errno = 0;
@@ -55,6 +56,19 @@ static enum hk_status scan(struct found *d, struct hk_error *err)
     closedir(dir);
     hk_names_sort(&d->models);
     hk_names_sort(&d->indexes);
+    return status;
+}
+
+enum hk_status hk_list_indexes(struct hk_names *out, const char *dir, struct hk_error *err)
+{
+    char *copy = strdup(dir);
+    if (copy == NULL)
+        return hk_fail_nomem(err);
+    struct found d = {.dir = copy};
+    enum hk_status status = scan(&d, err);
+    hk_names_free(&d.models);
+    free(copy);
+    *out = d.indexes;
     return status;
 }
 
@@ -141,7 +155,8 @@ static enum hk_status open_one(struct hk_file **out, const struct found *d, cons
     return HK_OK;
 }
 
-static enum hk_status open_found(struct hk_file **out, struct found *d, struct hk_error *err)
+/* Name of the one model of D, allocated. */
+static enum hk_status find_one(char **out, struct found *d, struct hk_error *err)
 {
     struct hk_names models = {0};
     enum hk_status status = scan(d, err);
@@ -149,11 +164,20 @@ static enum hk_status open_found(struct hk_file **out, struct found *d, struct h
         status = read_indexes(d, err);
     if (status == HK_OK)
         status = choose(d, &models, err);
-    if (status == HK_OK)
-        status = models.count == 1 ? open_one(out, d, present(d, models.names[0]), err)
-                                   : refuse(&models, err);
+    if (status == HK_OK && models.count != 1)
+        status = refuse(&models, err);
+    if (status == HK_OK && (*out = strdup(present(d, models.names[0]))) == NULL)
+        status = hk_fail_nomem(err);
     hk_names_free(&models);
     return status;
+}
+
+static void free_found(struct found *d)
+{
+    hk_names_free(&d->models);
+    hk_names_free(&d->indexes);
+    hk_names_free(&d->indexed);
+    free(d->dir);
 }
 
 static bool has_config(const char *dir)
@@ -167,17 +191,39 @@ static bool has_config(const char *dir)
     return there;
 }
 
+static bool name_dir(struct found *d, const char *path)
+{
+    size_t n = strlen(path);
+    return asprintf(&d->dir, "%s%s", path, n > 0 && path[n - 1] == '/' ? "" : "/") >= 0;
+}
+
 enum hk_status hk_open_dir(struct hk_file **out, const char *path, struct hk_error *err)
 {
     struct found d = {0};
-    size_t n = strlen(path);
-    if (asprintf(&d.dir, "%s%s", path, n > 0 && path[n - 1] == '/' ? "" : "/") < 0)
+    char *name = NULL;
+    if (!name_dir(&d, path))
         return hk_fail_nomem(err);
-    enum hk_status status =
-        has_config(d.dir) ? hk_open_hf(out, path, err) : open_found(out, &d, err);
-    hk_names_free(&d.models);
-    hk_names_free(&d.indexes);
-    hk_names_free(&d.indexed);
-    free(d.dir);
+    enum hk_status status = HK_OK;
+    if (has_config(d.dir))
+        status = hk_open_hf(out, path, err);
+    else if ((status = find_one(&name, &d, err)) == HK_OK)
+        status = open_one(out, &d, name, err);
+    free(name);
+    free_found(&d);
+    return status;
+}
+
+enum hk_status hk_find_in_dir(char **out, const char *path, bool *hf, struct hk_error *err)
+{
+    struct found d = {0};
+    char *name = NULL;
+    if (!name_dir(&d, path))
+        return hk_fail_nomem(err);
+    *hf = has_config(d.dir);
+    enum hk_status status = *hf ? hk_hf_weights_name(&name, path, err) : find_one(&name, &d, err);
+    if (status == HK_OK && asprintf(out, "%s%s", d.dir, name) < 0)
+        status = hk_fail_nomem(err);
+    free(name);
+    free_found(&d);
     return status;
 }

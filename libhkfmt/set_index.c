@@ -92,7 +92,8 @@ void hk_set_index_free(struct hk_set_index *x)
 
 /* ---- its files ---- */
 
-static enum hk_status list(const struct hk_set_index *x, struct hk_names *out, struct hk_error *err)
+enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names *out,
+                                  struct hk_error *err)
 {
     const char *tensor;
     json_t *file;
@@ -108,29 +109,6 @@ static enum hk_status list(const struct hk_set_index *x, struct hk_names *out, s
     }
     hk_names_sort(out);
     return HK_OK;
-}
-
-enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names *out,
-                                  struct hk_error *err)
-{
-    struct hk_shard_name n;
-    struct hk_names named = {0};
-    const char *shard = NULL;
-    enum hk_status status = list(x, &named, err);
-    for (size_t i = 0; status == HK_OK && i < named.count; i++)
-        if (hk_shard_name_parse(named.names[i], &n))
-            shard = named.names[i];
-    for (size_t i = 0; status == HK_OK && shard != NULL && i < named.count; i++)
-        if (!hk_shard_name_kin(shard, named.names[i]))
-            status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                             "%s names %.80s and %.80s, which are not of one set", x->name, shard,
-                             named.names[i]);
-    if (status == HK_OK && shard != NULL)
-        status = hk_names_of_shard(out, shard, err);
-    for (size_t i = 0; status == HK_OK && shard == NULL && i < named.count; i++)
-        status = hk_names_add(out, strdup(named.names[i]), err);
-    hk_names_free(&named);
-    return status;
 }
 
 /* ---- agreement ---- */

@@ -67,8 +67,8 @@ static bool same(struct hk_place a, struct hk_place b)
     return a.number == b.number && a.count == b.count;
 }
 
-/* Keys alone make a shard only if the name says the same: they may be what is left in a file that
- * was put together. */
+/* Keys alone make a shard only if an index or the name says the same: they may be what is left in a
+ * file that was put together. */
 static enum hk_status place_in_hk(const struct hk_file *f, const char *name, struct hk_place *out,
                                   struct hk_error *err)
 {
@@ -82,7 +82,8 @@ static enum hk_status place_in_hk(const struct hk_file *f, const char *name, str
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
                        "is shard %u of %u in its header, %u of %u in its keys", header.number,
                        header.count, keys.number, keys.count);
-    bool named = hk_shard_name_parse(name, &n) && n.number == keys.number && n.count == keys.count;
+    bool named = name == NULL || (hk_shard_name_parse(name, &n) && n.number == keys.number &&
+                                  n.count == keys.count);
     *out = header.count <= 1 && named ? keys : header;
     return HK_OK;
 }

@@ -41,23 +41,33 @@ static enum hk_status check_present(const struct hk_set *s, struct hk_error *err
                    s->names.count, list);
 }
 
-/* Names of shards are in order of their numbers, and have to be right; other names say nothing, so
- * the files do. */
+static enum hk_status refuse_count(const struct hk_set *s, struct hk_place is, struct hk_error *err)
+{
+    if (s->index.name != NULL)
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                       "says that it is shard %u of %u, and %.100s names %zu files", is.number,
+                       is.count, s->index.name, s->names.count);
+    return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                   "says that it is shard %u of %u, and is taken for one of %zu", is.number,
+                   is.count, s->names.count);
+}
+
+/* Without an index, names say which shards there are, and have to be right. The order is that of
+ * the numbers in the files; files without any are in order of their names. */
 static enum hk_status find_position(const struct hk_set *s, size_t i, const struct hk_file *f,
                                     size_t *out, struct hk_error *err)
 {
     const char *name = s->names.names[i];
     struct hk_shard_name n;
     struct hk_place is;
-    enum hk_status status = hk_place_of(f, name, &is, err);
+    const bool indexed = s->index.name != NULL;
+    enum hk_status status = hk_place_of(f, indexed ? NULL : name, &is, err);
     *out = i;
     if (status != HK_OK || f->format == HK_FORMAT_SAFETENSORS)
         return status;
-    bool named = hk_shard_name_parse(name, &n);
+    bool named = !indexed && hk_shard_name_parse(name, &n);
     if (is.count != s->names.count || (named && is.number != n.number))
-        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "says that it is shard %u of %u, and is taken for one of %zu", is.number,
-                       is.count, s->names.count);
+        return refuse_count(s, is, err);
     *out = is.number - 1;
     return HK_OK;
 }
@@ -98,14 +108,20 @@ static enum hk_status open_file(struct hk_set *s, size_t i, struct hk_error *err
     if (asprintf(&path, "%s%s", s->dir, s->names.names[i]) < 0)
         return hk_fail_nomem(err);
     enum hk_status status = hk_open(&f, path, &why);
-    free(path);
-    if (status == HK_OK && (f->parts[0].name = strdup(s->names.names[i])) == NULL)
+    if (status != HK_OK) {
+        free(path);
+        s->about = s->names.names[i];
+        return in_file(s->about, &why, err);
+    }
+    f->parts[0].path = path;
+    if ((f->parts[0].name = strdup(s->names.names[i])) == NULL)
         status = hk_fail_nomem(&why);
     if (status == HK_OK)
         status = place(s, i, f, &why);
     if (status != HK_OK) {
         hk_close(&f);
-        return in_file(s->names.names[i], &why, err);
+        s->about = s->names.names[i];
+        return in_file(s->about, &why, err);
     }
     if (s->names.count > 1) { /* sets of hundreds of shards must not need as many descriptors */
         close(f->parts[0].fd);
@@ -127,33 +143,35 @@ static bool same_value(const struct hk_kv *a, const struct hk_kv *b)
            (a->value.n == 0 || memcmp(a->value.p, b->value.p, a->value.n) == 0);
 }
 
-/* Metadata is the first file's, so what another one says beyond it would be lost. */
-static enum hk_status check_metadata(const struct hk_file *first, const struct hk_file *f,
-                                     struct hk_error *err)
+/* Metadata is the first file's. Another one may have a copy, as older writers put there, which does
+ * not count and may have fallen behind since. */
+static void report_metadata(const struct hk_set *s, const struct hk_file *f)
 {
+    const struct hk_file *first = s->files[0];
     for (size_t i = 0; i < f->kv_count; i++) {
         const struct hk_kv *kv = &f->kvs[i];
+        struct hk_where w = {kv->offset, HK_SUBJECT_KEY, kv->key, i};
         if (hk_shard_key(kv->key) || hk_bytes_are(kv->key, "hk.alignment"))
             continue;
         size_t at = hk_index_find(&first->kv_index, first->kvs, key_at, kv->key);
         if (at == SIZE_MAX)
-            return hk_fail(err, HK_E_FORMAT, kv->offset,
-                           "%.100s has key '%.*s', and %.100s has not", f->parts[0].name,
-                           HK_STR(kv->key), first->parts[0].name);
-        if (!same_value(kv, &first->kvs[at]))
-            return hk_fail(err, HK_E_FORMAT, kv->offset,
-                           "key '%.*s' has another value in %.100s than in %.100s", HK_STR(kv->key),
-                           f->parts[0].name, first->parts[0].name);
+            hk_report(s->r, HK_FAULT_SET_METADATA, &w,
+                      "key %.*s is not in %.80s, whose metadata is that of the set",
+                      HK_STR(kv->key), first->parts[0].name);
+        else if (!same_value(kv, &first->kvs[at]))
+            hk_report(s->r, HK_FAULT_SET_METADATA, &w,
+                      "key %.*s has another value in %.80s, whose metadata is that of the set",
+                      HK_STR(kv->key), first->parts[0].name);
     }
-    return HK_OK;
 }
 
-static enum hk_status check_files(const struct hk_set *s, struct hk_error *err)
+static void report_files(struct hk_set *s)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 1; status == HK_OK && i < s->names.count; i++)
-        status = check_metadata(s->files[0], s->files[i], err);
-    return status;
+    for (size_t i = 1; s->r != NULL && i < s->names.count; i++) {
+        s->about = s->files[i]->parts[0].name;
+        report_metadata(s, s->files[i]);
+        s->about = NULL;
+    }
 }
 
 /* ---- one of many ---- */
@@ -232,9 +250,10 @@ static enum hk_status open_all(struct hk_file **out, struct hk_set *s, struct hk
     enum hk_status status = check_present(s, err);
     for (size_t i = 0; status == HK_OK && i < s->names.count; i++)
         status = open_file(s, i, err);
-    if (status == HK_OK)
-        status = check_files(s, err);
-    return status != HK_OK ? status : merge(out, s, err);
+    if (status != HK_OK)
+        return status;
+    report_files(s);
+    return merge(out, s, err);
 }
 
 enum hk_status hk_set_open_files(struct hk_file **out, struct hk_set *s, struct hk_error *err)

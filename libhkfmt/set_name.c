@@ -17,7 +17,7 @@ static bool five_digits(const char *p, unsigned *out)
     return true;
 }
 
-bool hk_shard_name_parse(const char *name, struct hk_shard_name *out)
+bool hk_shard_name_split(const char *name, struct hk_shard_name *out)
 {
     const char *dot = strrchr(name, '.');
     if (dot == NULL || dot - name < TAIL)
@@ -25,7 +25,12 @@ bool hk_shard_name_parse(const char *name, struct hk_shard_name *out)
     const char *p = dot - TAIL;
     *out = (struct hk_shard_name){.stem = (size_t)(p - name), .suffix = dot};
     return p[0] == '-' && five_digits(p + 1, &out->number) && memcmp(p + 6, "-of-", 4) == 0 &&
-           five_digits(p + 10, &out->count) && out->number > 0 && out->number <= out->count;
+           five_digits(p + 10, &out->count);
+}
+
+bool hk_shard_name_parse(const char *name, struct hk_shard_name *out)
+{
+    return hk_shard_name_split(name, out) && out->number > 0 && out->number <= out->count;
 }
 
 char *hk_shard_name_make(const char *stem, size_t n, unsigned number, unsigned count,

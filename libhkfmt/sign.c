@@ -62,11 +62,14 @@ static enum hk_status digest_of(const struct hk_file *f, add_fn *add, uint8_t ou
     return status;
 }
 
-enum hk_status hk_file_digests(const struct hk_file *f, struct hk_digests *out,
-                               struct hk_error *err)
+enum hk_status hk_file_digests(const struct hk_file *f, const struct hk_work *w,
+                               struct hk_digests *out, struct hk_error *err)
 {
     struct hk_digests d;
-    enum hk_status status = hk_base_digest(f, d.base, err);
+    struct hk_hashes h = {.base = d.base};
+    if (w != NULL)
+        h.work = *w;
+    enum hk_status status = hk_hash(f, &h, err);
     if (status == HK_OK)
         status = digest_of(f, add_pairs, d.metadata, err);
     if (status == HK_OK)

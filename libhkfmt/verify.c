@@ -59,10 +59,9 @@ static enum hk_status check_records(const struct hk_file *f, const struct hk_rep
     return HK_OK;
 }
 
-/* Whether the first record binds the base, and if payloads are read, whether the base is still that
- * one. */
-static enum hk_status check_base(const struct hk_file *f, const struct hk_reporter *r, bool payload,
-                                 struct hk_verify_report *report, struct hk_error *err)
+enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *r,
+                             const struct hk_verify_how *how, struct hk_verify_report *report,
+                             struct hk_error *err)
 {
     static const uint8_t zero[HK_SHA256_SIZE];
     const struct hk_record *first = hk_record_at(f, 0);
@@ -70,10 +69,13 @@ static enum hk_status check_base(const struct hk_file *f, const struct hk_report
     if (first == NULL || memcmp(first->parent_hash, zero, sizeof zero) == 0)
         return HK_OK;
     report->base = HK_BASE_UNCHECKED;
-    if (!payload)
+    if (!how->payload)
         return HK_OK;
     uint8_t digest[HK_SHA256_SIZE];
-    enum hk_status status = hk_base_digest(f, digest, err);
+    struct hk_hashes h = {.base = digest};
+    if (how->work != NULL)
+        h.work = *how->work;
+    enum hk_status status = hk_hash(f, &h, err);
     if (status == HK_E_FORMAT)
         return HK_OK; /* a reference that leads nowhere is reported with its tensor */
     if (status != HK_OK)
@@ -84,8 +86,8 @@ static enum hk_status check_base(const struct hk_file *f, const struct hk_report
     }
     report->base = HK_BASE_CHANGED;
     struct hk_where w = {first->offset + 16, HK_SUBJECT_RECORD, first->name, 0};
-    hk_report(r, HK_FAULT_BASE_CHANGED, &w,
-              "record 0: parent_hash is not the digest of this file's tensors");
+    hk_report(r, HK_FAULT_BASE_CHANGED, &w, "record 0: parent_hash is not the digest of %s tensors",
+              f->part_count > 1 ? "the set's" : "this file's");
     return HK_OK;
 }
 
@@ -101,12 +103,12 @@ static enum hk_status check_journal(const char *path, const struct hk_reporter *
     return status;
 }
 
-static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned options,
-                                const struct hk_reporter *r, const struct counting *counting,
-                                struct hk_error *err)
+static enum hk_status verify_hk(struct hk_file *f, const char *path,
+                                const struct hk_verify_how *how, const struct hk_reporter *r,
+                                const struct counting *counting, struct hk_error *err)
 {
     struct hk_verify_report *report = counting->report;
-    bool payload = options & HK_VERIFY_PAYLOAD;
+    const bool payload = how->payload;
     enum hk_status status = hk_parse(f, true, r, err);
     if (status == HK_OK)
         status = check_journal(path, r, err);
@@ -117,17 +119,17 @@ static enum hk_status verify_hk(struct hk_file *f, const char *path, unsigned op
     status = check_records(f, r, report, err);
     if (status == HK_OK)
         status = hk_check_seal(f, r, payload, report, err);
-    if (status == HK_OK && readable)
-        status = check_base(f, r, payload, report, err);
+    if (status == HK_OK && readable && !how->part)
+        status = hk_check_base(f, r, how, report, err);
     if (status == HK_OK && payload && readable)
         status = hk_check_payloads(f, r, err);
     return status;
 }
 
 /* A foreign file is sound if it opens; otherwise its one error is what opening says. */
-static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format, unsigned options,
-                                     const struct hk_reporter *r, const struct counting *counting,
-                                     struct hk_error *err)
+static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format,
+                                     const struct hk_verify_how *how, const struct hk_reporter *r,
+                                     const struct counting *counting, struct hk_error *err)
 {
     struct hk_error why = {0};
     enum hk_status status = hk_parse_foreign(f, format, &why);
@@ -138,12 +140,12 @@ static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format, u
         return HK_OK;
     }
     status = hk_build_indexes(f, r, err);
-    counting->report->payload = (options & HK_VERIFY_PAYLOAD) && counting->readable;
+    counting->report->payload = how->payload && counting->readable;
     return status == HK_OK && counting->report->payload ? hk_check_payloads(f, r, err) : status;
 }
 
-enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, void *arg,
-                         struct hk_verify_report *report, struct hk_error *err)
+enum hk_status hk_verify_file(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
+                              void *arg, struct hk_verify_report *report, struct hk_error *err)
 {
     struct hk_part part;
     enum hk_status status = hk_map_path(&part, path, err);
@@ -156,11 +158,18 @@ enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, vo
     struct counting counting = {fn, arg, report, true};
     const struct hk_reporter r = {count_fault, &counting};
     const enum hk_format format = hk_format_of(&f->parts[0]);
-    status = format == HK_FORMAT_HK ? verify_hk(f, path, options, &r, &counting, err)
-                                    : verify_foreign(f, format, options, &r, &counting, err);
+    status = format == HK_FORMAT_HK ? verify_hk(f, path, how, &r, &counting, err)
+                                    : verify_foreign(f, format, how, &r, &counting, err);
     report->keys = f->kv_count;
     report->tensors = f->tensor_count;
     report->records = f->record_count;
     hk_close(&f);
     return status;
+}
+
+enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, void *arg,
+                         struct hk_verify_report *report, struct hk_error *err)
+{
+    const struct hk_verify_how how = {.payload = options & HK_VERIFY_PAYLOAD};
+    return hk_verify_file(path, &how, fn, arg, report, err);
 }

@@ -4,6 +4,20 @@
 
 #include "libhkfmt/internal.h"
 
+struct hk_verify_how {
+    bool payload;
+    bool part;                  /* one of several files: the base is not all there */
+    const struct hk_work *work; /* may be NULL */
+};
+/* What hk_verify() does. */
+enum hk_status hk_verify_file(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
+                              void *arg, struct hk_verify_report *report, struct hk_error *err);
+/* Whether the first record of F binds the base and, if payloads are read, whether the base is still
+ * that one. */
+enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *r,
+                             const struct hk_verify_how *how, struct hk_verify_report *report,
+                             struct hk_error *err);
+
 /* The seal of later reference versions (flag bit 9): its place is not established, so it holds if
  * the file's digest stands in any place that it may have (format-notes section 1.1). Without
  * PAYLOAD only its presence is noted. */

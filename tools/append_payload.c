@@ -71,7 +71,7 @@ static enum hk_status open_plain(int *fd, const char *path, struct hk_error *err
 static enum hk_status open_base(struct hk_file **out, const char *file, struct hk_error *err)
 {
     struct hk_error why;
-    enum hk_status status = hk_open(out, file, &why);
+    enum hk_status status = hk_open_set(out, file, &why);
     if (status != HK_OK)
         hk_fail(err, status, why.offset, "for %.128s: %s", file, why.text);
     return status;

@@ -117,7 +117,7 @@ struct wanted {
 static void choose(struct wanted *w, const struct check *c, const struct hk_file *f)
 {
     const struct group *g = &c->group;
-    *w = (struct wanted){.hashes = {.loop = c->what->loop, .progress = hash_progress}};
+    *w = (struct wanted){.hashes = {.work = {.loop = c->what->loop, .progress = hash_progress}}};
     if (has(g, HASH_BASE))
         w->hashes.base = w->base;
     if (has(g, HASH_FILE) && hk_file_parts(f) == 1)

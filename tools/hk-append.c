@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/append.h"
+#include "tools/threads.h"
 
 enum {
     OPT_LORA,
@@ -62,7 +63,7 @@ struct item { /* a record to be */
 
 struct job {
     const char *file;
-    unsigned how;
+    bool bind;
     struct item common; /* what stands before the first record goes for all */
     struct item *items;
     size_t count;
@@ -117,7 +118,7 @@ static void take_option(struct job *j, int option, const char *value)
         item->record.flags |= HK_RECORD_COMPRESSED;
         break;
     case OPT_BIND_BASE:
-        j->how = HK_APPEND_BIND_BASE;
+        j->bind = true;
         break;
     default:
         if (option <= OPT_TOPOLOGY)
@@ -204,11 +205,47 @@ static int append_item(struct hk_appender *a, const struct job *j, struct item *
     return tool_error(reading ? item->path : j->file, &err);
 }
 
+static void show_progress(void *arg, uint64_t done, uint64_t all)
+{
+    (void)arg;
+    tool_progress("hashing", done, all);
+}
+
+static enum hk_status bind_base(const struct job *j, struct hk_appender *a,
+                                const struct hk_file *whole, struct hk_error *err)
+{
+    struct hk_loop loop;
+    enum hk_status st = j->bind ? tool_loop_new(&loop, 0, err) : HK_OK;
+    if (st != HK_OK || !j->bind)
+        return st;
+    st = hk_append_bind(a, whole, &(struct hk_work){&loop, show_progress, NULL}, err);
+    tool_loop_free(&loop);
+    return st;
+}
+
+/* Records are appended to the first file of a set, and bound to all of it. */
+static enum hk_status open_appender(const struct job *j, struct hk_appender **out,
+                                    struct hk_error *err)
+{
+    struct hk_file *whole = NULL;
+    char *first = NULL;
+    enum hk_status st = hk_first_file(&first, j->file, err);
+    if (st == HK_OK && j->bind)
+        st = hk_open_set(&whole, j->file, err);
+    if (st == HK_OK)
+        st = hk_append_open(out, first, 0, err);
+    if (st == HK_OK && (st = bind_base(j, *out, whole, err)) != HK_OK)
+        hk_append_discard(out);
+    hk_close(&whole);
+    free(first);
+    return st;
+}
+
 static int append_all(struct job *j, const struct payload *payloads)
 {
     struct hk_appender *a;
     struct hk_error err;
-    if (hk_append_open(&a, j->file, j->how, &err) != HK_OK)
+    if (open_appender(j, &a, &err) != HK_OK)
         return tool_error(j->file, &err);
     const uint32_t last = hk_append_generation(a), next = last < UINT32_MAX ? last + 1 : last;
     int status = TOOL_OK;

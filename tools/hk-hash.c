@@ -153,7 +153,7 @@ static int hash_open(const struct job *j, const struct hk_loop *loop, struct mad
 {
     struct hk_error err;
     int status = TOOL_OK;
-    m->hashes = (struct hk_hashes){.loop = loop, .progress = hash_progress};
+    m->hashes = (struct hk_hashes){.work = {.loop = loop, .progress = hash_progress}};
     if (j->file)
         m->hashes.files = digests(hk_file_parts(m->f));
     if (j->base)

@@ -201,11 +201,13 @@ static enum hk_status edit_one(struct hk_edit *e, const struct given *g, struct 
 /* Make COUNT edits at once; those for which TEXT is to be read have the type of their key. */
 static int edit(const struct job *j, struct given *list, size_t count, const struct hk_bytes *text)
 {
-    struct hk_edit *e;
+    struct hk_edit *e = NULL;
     struct hk_error err;
-    if (hk_edit_begin(&e, j->path, &err) != HK_OK)
+    char *path;
+    if (hk_first_file(&path, j->path, &err) != HK_OK)
         return tool_error(j->path, &err);
-    enum hk_status status = HK_OK;
+    enum hk_status status = hk_edit_begin(&e, path, &err);
+    free(path);
     for (size_t i = 0; status == HK_OK && i < count; i++) {
         struct given *g = &list[i];
         if (!g->remove && g->value.bytes == NULL)

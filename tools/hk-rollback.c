@@ -1,4 +1,5 @@
 /* hk-rollback: cut the version history of a .hk back, or a torn tail off it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/tool.h"
@@ -30,6 +31,19 @@ static void print_report(const char *file, const struct hk_rollback_report *r, b
     tool_json_print(v, stdout);
 }
 
+/* The history of a set is in its first file. */
+static enum hk_status roll_back(const char *path, uint32_t generation, unsigned how,
+                                struct hk_rollback_report *report, struct hk_error *err)
+{
+    char *first;
+    enum hk_status st = hk_first_file(&first, path, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_rollback(first, generation, how, report, err);
+    free(first);
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     unsigned how = 0;
@@ -48,7 +62,7 @@ int main(int argc, char **argv)
         generation = (uint32_t)tool_uint("GENERATION", args.operands[1], 0, UINT32_MAX);
     struct hk_rollback_report report;
     struct hk_error err;
-    if (hk_rollback(file, generation, how, &report, &err) != HK_OK)
+    if (roll_back(file, generation, how, &report, &err) != HK_OK)
         return tool_end(tool_error(file, &err));
     print_report(file, &report, how & HK_ROLLBACK_DRY_RUN);
     return tool_end(TOOL_OK);

@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "tools/signature.h"
+#include "tools/threads.h"
 
-enum { OPT_FORCE, OPT_KEY, OPT_OUTPUT };
+enum { OPT_FORCE, OPT_KEY, OPT_OUTPUT, OPT_THREADS };
 
 static const struct tool_option options[] = {
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
     [OPT_KEY] = {"key", 'k', "KEY", "sign with the Ed25519 private key in file KEY (PEM)"},
     [OPT_OUTPUT] = {"output", 'o', "OUT", "write the signature to OUT (default: FILE.sig)"},
+    [OPT_THREADS] = {"threads", 0, "N", "hash with N threads"},
 };
 
 static const struct tool tool = {
@@ -22,28 +24,31 @@ static const struct tool tool = {
 
 struct job {
     const char *file, *key, *out;
+    unsigned threads;
     bool force;
 };
+
+static enum hk_status digest(const struct job *j, struct hk_digests *out, struct hk_error *err)
+{
+    struct hk_loop loop;
+    enum hk_status st = tool_loop_new(&loop, j->threads, err);
+    if (st != HK_OK)
+        return st;
+    st = signature_digests(j->file, &loop, out, err);
+    tool_loop_free(&loop);
+    return st;
+}
 
 static enum hk_status make(const struct job *j, struct signature *s, const char **about,
                            struct hk_error *err)
 {
-    struct hk_file *f;
     struct hk_bytes pem;
     *about = j->key;
     enum hk_status status = signature_key(&pem, j->key, err);
     if (status != HK_OK)
         return status;
     *about = j->file;
-    status = hk_open(&f, j->file, err);
-    if (status == HK_OK) {
-        if (hk_file_format(f) != HK_FORMAT_HK)
-            status = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is %s: only a .hk is signed",
-                             hk_format_name(hk_file_format(f)));
-        if (status == HK_OK)
-            status = hk_file_digests(f, &s->digests, err);
-        hk_close(&f);
-    }
+    status = digest(j, &s->digests, err);
     if (status == HK_OK) {
         *about = j->key;
         status = hk_sign(&s->digests, pem, s->bytes, err);
@@ -82,8 +87,8 @@ static int run(const struct job *j)
     char *path = NULL;
     if (make(j, &s, &about, &err) != HK_OK)
         return tool_error(about, &err);
-    if (j->out == NULL && asprintf(&path, "%s.sig", j->file) < 0)
-        tool_nomem();
+    if (j->out == NULL && signature_beside(&path, j->file, &err) != HK_OK)
+        return tool_error(j->file, &err);
     about = j->out != NULL ? j->out : path;
     int status = put(j, &s, about, &err) == HK_OK ? TOOL_OK : tool_error(about, &err);
     free(path);
@@ -99,6 +104,8 @@ int main(int argc, char **argv)
     for (int o; (o = tool_next(&args, &value)) >= 0;) {
         if (o == OPT_FORCE)
             j.force = true;
+        else if (o == OPT_THREADS)
+            j.threads = tool_threads_option(value);
         else
             *(o == OPT_KEY ? &j.key : &j.out) = value;
     }

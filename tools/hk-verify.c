@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "tools/signature.h"
+#include "tools/threads.h"
 
-enum { OPT_KEY, OPT_PAYLOAD, OPT_SIGNATURE, OPT_STRICT, OPT_TEXT };
+enum { OPT_KEY, OPT_PAYLOAD, OPT_SIGNATURE, OPT_STRICT, OPT_TEXT, OPT_THREADS };
 
 static const struct tool_option options[] = {
     [OPT_KEY] = {"key", 'k', "KEY", "check the signature with the Ed25519 public key in file KEY"},
@@ -13,6 +14,7 @@ static const struct tool_option options[] = {
     [OPT_SIGNATURE] = {"signature", 0, "SIGNATURE", "it is in SIGNATURE (default: FILE.sig)"},
     [OPT_STRICT] = {"strict", 0, NULL, "take warnings for errors"},
     [OPT_TEXT] = {"text", 0, NULL, "print one line a file for people, not JSON"},
+    [OPT_THREADS] = {"threads", 0, "N", "hash with N threads"},
 };
 
 static const struct tool tool = {
@@ -33,6 +35,7 @@ struct check {
     json_t *errors, *warnings;
     const char *key, *signature; /* files; NULL without */
     json_t *signed_by;           /* what the signature says, where there is a key */
+    const struct hk_loop *loop;
 };
 
 static json_t *fault_json(const struct hk_fault *fault)
@@ -48,6 +51,8 @@ static json_t *fault_json(const struct hk_fault *fault)
         tool_json_set(v, subjects[fault->subject], tool_json_bytes(fault->name));
         tool_json_set(v, "index", tool_json_uint(fault->index));
     }
+    if (fault->file != NULL)
+        tool_json_set(v, "file", tool_json_text(fault->file));
     return v;
 }
 
@@ -60,7 +65,10 @@ static void on_fault(void *arg, const struct hk_fault *fault)
     tool_json_push(list, fault_json(fault));
     bool wrong = fault->severity == HK_ERROR || c->strict;
     struct hk_error err = {.status = HK_E_FORMAT, .offset = fault->offset};
-    snprintf(err.text, sizeof err.text, "%s%s", wrong ? "" : "warning: ", fault->text);
+    const char *file = fault->file != NULL ? fault->file : "";
+    const bool named = *file == '\0' || strncmp(fault->text, file, strlen(file)) == 0;
+    snprintf(err.text, sizeof err.text, "%s%s%s%s", wrong ? "" : "warning: ", named ? "" : file,
+             named ? "" : ": ", fault->text);
     tool_error(c->file, &err);
 }
 
@@ -121,7 +129,7 @@ static void print_report(const struct check *c, const struct hk_verify_report *r
     tool_json_print(v, stdout);
 }
 
-/* hk_verify() takes a path; standard input has one too. */
+/* hk_verify_set() takes a path; standard input has one too. */
 static enum hk_status standard_path(char *buffer, size_t size, struct hk_error *err)
 {
     int fd;
@@ -190,7 +198,6 @@ static enum hk_status check_signature(struct check *c, const char *path, struct 
     struct signature s;
     struct hk_bytes key;
     struct hk_digests digests;
-    struct hk_file *f;
     *about = c->signature;
     enum hk_status status = signature_read(&s, c->signature, err);
     if (status != HK_OK)
@@ -204,10 +211,8 @@ static enum hk_status check_signature(struct check *c, const char *path, struct 
     *about = c->file;
     if (status == HK_E_FORMAT)
         *about = c->key;
-    else if ((status = hk_open(&f, path, err)) == HK_OK) {
-        status = hk_file_digests(f, &digests, err);
-        hk_close(&f);
-    }
+    else
+        status = signature_digests(path, c->loop, &digests, err);
     if (status == HK_OK)
         judge(c, r, &digests, &s, key, err);
     free((void *)(uintptr_t)key.p);
@@ -223,11 +228,14 @@ static int verify_signature(struct check *c, const char *path, struct hk_verify_
     char *beside = NULL;
     if (c->key == NULL)
         return TOOL_OK;
-    if (named == NULL && asprintf(&beside, "%s.sig", c->file) < 0)
-        tool_nomem();
-    c->signature = named != NULL ? named : beside;
     int status = TOOL_OK;
-    const enum hk_status failed = check_signature(c, path, r, &about, &err);
+    enum hk_status failed = HK_OK;
+    about = c->file;
+    if (named == NULL)
+        failed = signature_beside(&beside, c->file, &err);
+    c->signature = named != NULL ? named : beside;
+    if (failed == HK_OK)
+        failed = check_signature(c, path, r, &about, &err);
     if (failed == HK_E_IO || failed == HK_E_NOMEM)
         status = tool_error(about, &err);
     else if (failed != HK_OK)
@@ -248,8 +256,10 @@ static int verify(struct check *c)
         status = standard_path(buffer, sizeof buffer, &err);
         path = buffer;
     }
+    const struct hk_work work = signature_work(c->loop);
     if (status == HK_OK)
-        status = hk_verify(path, c->payload ? HK_VERIFY_PAYLOAD : 0, on_fault, c, &r, &err);
+        status =
+            hk_verify_set(path, c->payload ? HK_VERIFY_PAYLOAD : 0, &work, on_fault, c, &r, &err);
     if (status != HK_OK)
         return tool_error(c->file, &err);
     const int trouble = verify_signature(c, path, &r);
@@ -259,11 +269,34 @@ static int verify(struct check *c)
     return is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT;
 }
 
+static int verify_all(struct check *c, const struct tool_args *args, unsigned threads)
+{
+    struct hk_loop loop;
+    struct hk_error err;
+    int status = TOOL_OK;
+    if (tool_loop_new(&loop, threads, &err) != HK_OK)
+        return tool_error(NULL, &err);
+    c->loop = &loop;
+    for (int i = 0; i < args->operand_count && !ferror(stdout); i++) {
+        c->file = args->operands[i];
+        c->errors = json_array();
+        c->warnings = json_array();
+        status = tool_worse(status, verify(c));
+        json_decref(c->errors);
+        json_decref(c->warnings);
+        json_decref(c->signed_by);
+        c->signed_by = NULL;
+    }
+    tool_loop_free(&loop);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct check c = {0};
     struct tool_args args;
     const char *value;
+    unsigned threads = 0;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;) {
         bool *switches[] = {
@@ -272,6 +305,8 @@ int main(int argc, char **argv)
             c.key = value;
         else if (o == OPT_SIGNATURE)
             c.signature = value;
+        else if (o == OPT_THREADS)
+            threads = tool_threads_option(value);
         else
             *switches[o] = true;
     }
@@ -279,16 +314,5 @@ int main(int argc, char **argv)
         tool_usage("no FILE given");
     if (c.signature != NULL && (c.key == NULL || args.operand_count > 1))
         tool_usage("--signature goes with --key and one FILE");
-    int status = TOOL_OK;
-    for (int i = 0; i < args.operand_count && !ferror(stdout); i++) {
-        c.file = args.operands[i];
-        c.errors = json_array();
-        c.warnings = json_array();
-        status = tool_worse(status, verify(&c));
-        json_decref(c.errors);
-        json_decref(c.warnings);
-        json_decref(c.signed_by);
-        c.signed_by = NULL;
-    }
-    return tool_end(status);
+    return tool_end(verify_all(&c, &args, threads));
 }

@@ -38,6 +38,46 @@ static bool get_hex(const json_t *v, const char *name, uint8_t *out, size_t n)
     return true;
 }
 
+static void show_progress(void *arg, uint64_t done, uint64_t all)
+{
+    (void)arg;
+    tool_progress("hashing", done, all);
+}
+
+struct hk_work signature_work(const struct hk_loop *loop)
+{
+    return (struct hk_work){.loop = loop, .progress = show_progress};
+}
+
+enum hk_status signature_digests(const char *path, const struct hk_loop *loop,
+                                 struct hk_digests *out, struct hk_error *err)
+{
+    struct hk_file *f;
+    const struct hk_work work = signature_work(loop);
+    enum hk_status st = tool_open(&f, path, err);
+    if (st != HK_OK)
+        return st;
+    if (hk_file_format(f) != HK_FORMAT_HK)
+        st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is %s: only a .hk is signed",
+                     hk_format_name(hk_file_format(f)));
+    if (st == HK_OK)
+        st = hk_file_digests(f, &work, out, err);
+    hk_close(&f);
+    return st;
+}
+
+enum hk_status signature_beside(char **out, const char *path, struct hk_error *err)
+{
+    char *first;
+    enum hk_status st = hk_first_file(&first, path, err);
+    if (st != HK_OK)
+        return st;
+    if (asprintf(out, "%s.sig", first) < 0)
+        tool_nomem();
+    free(first);
+    return HK_OK;
+}
+
 enum { MOST = 64 * 1024 }; /* bytes of a key or a signature */
 
 enum hk_status signature_key(struct hk_bytes *out, const char *path, struct hk_error *err)

@@ -87,6 +87,8 @@ struct hk_hf_weights {
 /* HK_E_MISSING, HK_E_UNSUPPORTED, HK_E_FORMAT: no weights, of another format only, ambiguous. */
 enum hk_status hk_hf_list(const char *dir, struct hk_hf_weights *out, struct hk_error *err);
 void hk_hf_list_free(struct hk_hf_weights *w);
+/* Name of the file or index that the weights in DIR are opened by, allocated. */
+enum hk_status hk_hf_weights_name(char **out, const char *dir, struct hk_error *err);
 
 /* ---- fields of a JSON object (hf_field.c): null is absent; the first refusal is kept, after which
  * nothing is read ---- */

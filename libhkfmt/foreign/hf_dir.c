@@ -294,3 +294,14 @@ void hk_hf_list_free(struct hk_hf_weights *w)
     free(w->names);
     *w = (struct hk_hf_weights){0};
 }
+
+enum hk_status hk_hf_weights_name(char **out, const char *dir, struct hk_error *err)
+{
+    struct hk_hf_weights w;
+    enum hk_status status = hk_hf_list(dir, &w, err);
+    if (status != HK_OK)
+        return status;
+    *out = strdup(w.index ? "model.safetensors.index.json" : "model.safetensors");
+    hk_hf_list_free(&w);
+    return *out != NULL ? HK_OK : hk_fail_nomem(err);
+}

@@ -342,14 +342,18 @@ PY
     t hk-meta set model.gguf general.name x
     assert_fails 1 'a gguf file is not edited in place; hk-convert makes a .hk of it'
     t hk-meta set . general.name x
-    assert_fails 1 'hk-convert'
+    assert_fails 1 'is a directory of 2 models: model.gguf, model.hk'
+    mkdir d
+    mv model.gguf d
+    t hk-meta set d general.name x
+    assert_fails 1 'a directory is not edited in place; hk-convert'
     t hk-meta set absent general.name x
     assert_fails 2 'hk-meta: absent: cannot open for writing: No such file'
     t hk-meta set - general.name x
     assert_fails 2 'standard input cannot be edited'
     mkhk shard.hk --set header.split_count=2
     t hk-meta set shard.hk k v
-    assert_fails 1 'one of 2 shards'
+    assert_fails 1 'is shard 1 of 2, and no index names it'
     t hk-meta set --type int model.hk hk.alignment 64
     assert_fails 1 'key hk.alignment says how the file is laid out'
     : >model.hk.hkmeta-journal

@@ -345,7 +345,7 @@ PY
 m["new"] = f(1)|tensor 'new' is not in s-00001-of-00006.safetensors
 del m["output_norm.weight"]|tensor 'output_norm.weight' is in s-00001-of-00006.safetensors, but not in
 m["output_norm.weight"] = f(2)|tensor 'output_norm.weight' is in s-00001-of-00006.safetensors, not in s-00002-of
-m["output_norm.weight"] = "other.safetensors"|which are not of one set
+m["output_norm.weight"] = "other.safetensors"|1 of 7 files are missing: other.safetensors
 m["output_norm.weight"] = "../" + f(1)|is no name of a file beside the index
 v["weight_map"] = []|has no object "weight_map"
 import os; os.remove("set/" + f(3))|1 of 6 files are missing: s-00003-of-00006.safetensors
@@ -406,4 +406,44 @@ ROWS
     [[ -e out/model-00006-of-00006.safetensors && -e out/config.json && ! -e out/model.safetensors ]]
     hk-convert out d.hk
     assert_same a.hk d.hk
+}
+
+# ---- what counts: the index, and the first file ----
+
+@test "an index decides which files are the set, whatever they are called" {
+    local way dir=$FIX/cases/c023-zero-based
+    cp -r "$dir" zero
+    for way in zero zero/model.safetensors.index.json zero/model-0000{0,1}-of-00002.safetensors; do
+        t hk-inspect --tensors "$way"
+        assert_status 0
+        assert_json '[v["files"],len(v["tensors"])]' \
+            '[["model-00000-of-00002.safetensors","model-00001-of-00002.safetensors"],11]'
+    done
+    split hk
+    local i
+    for i in 1 2 3 4 5 6; do
+        mv set/s-0000$i-of-00006.hk "set/part $((7 - i)).bin"
+        sed -i "s/s-0000$i-of-00006.hk/part $((7 - i)).bin/" set/s.hk.index.json
+    done
+    for way in set set/s.hk.index.json set/part*; do
+        hk-convert -f "$way" back.hk
+        assert_same back.hk whole.hk
+    done
+}
+
+@test "metadata stands in the first shard, and only there" {
+    local format i
+    for format in hk safetensors gguf; do
+        rm -rf set
+        split $format
+        for i in 2 6; do
+            cp set/s-0000$i-of-00006.$format alone.bin
+            [[ $format != hk ]] || printf '\1\0' | dd of=alone.bin bs=1 seek=88 conv=notrunc status=none
+            [[ $format != hk ]] || printf '\0\0' | dd of=alone.bin bs=1 seek=14 conv=notrunc status=none
+            [[ $format != gguf ]] || continue
+            t hk-inspect --metadata alone.bin
+            assert_status 0
+            assert_json 'sorted(v["metadata"])' "[]"
+        done
+    done
 }

@@ -224,8 +224,10 @@ static void test_refused_files(void)
     put64(image.p + HK_AT_APPENDIX_OFFSET, le64(image.p + HK_AT_APPENDIX_OFFSET) + 1);
     refuses(&image, HK_E_FORMAT, "no multiple of 8", "an appendix in no place for one");
     put16(plain.p + HK_AT_SPLIT_COUNT, 3);
-    refuses(&plain, HK_E_UNSUPPORTED, "3 shards", "a shard");
+    put16(plain.p + HK_AT_SPLIT_INDEX, 1);
+    refuses(&plain, HK_E_UNSUPPORTED, "is shard 2 of 3", "a later shard");
     put16(plain.p + HK_AT_SPLIT_COUNT, 1);
+    put16(plain.p + HK_AT_SPLIT_INDEX, 0);
     struct image more = {malloc(plain.n + 200), plain.n + 200};
     memcpy(more.p, plain.p, plain.n);
     memset(more.p + plain.n, 0, 200);

@@ -28,7 +28,7 @@ static struct all hash_all(const struct hk_file *f, const struct hk_loop *loop)
     struct all a = {0};
     struct hk_error err;
     const struct hk_hashes want = {
-        .files = a.files, .tensors = a.tensors, .base = a.base, .loop = loop};
+        .files = a.files, .tensors = a.tensors, .base = a.base, .work.loop = loop};
     must(hk_hash(f, &want, &err), &err, "hash");
     return a;
 }
@@ -134,7 +134,8 @@ static void check_chosen(const struct hk_file *f, const struct all *a)
         const struct hk_loop loop = {backwards, &calls};
         chosen[i] = true;
         struct hk_error err;
-        must(hk_hash(f, &(struct hk_hashes){.tensors = tensors, .chosen = chosen, .loop = &loop},
+        must(hk_hash(f,
+                     &(struct hk_hashes){.tensors = tensors, .chosen = chosen, .work.loop = &loop},
                      &err),
              &err, "chosen");
         bool alone = true;
@@ -180,7 +181,8 @@ static void check_progress(const struct hk_file *f)
     struct all a;
     struct seen seen = {0};
     struct hk_error err;
-    struct hk_hashes want = {.files = a.files, .base = a.base, .progress = see, .arg = &seen};
+    struct hk_hashes want = {
+        .files = a.files, .base = a.base, .work = {.progress = see, .arg = &seen}};
     must(hk_hash(f, &want, &err), &err, "hash");
     ok(seen.calls > 1 && !seen.falls && seen.last == seen.all && seen.all > hk_file_size(f),
        "progress rises to the end");

@@ -143,6 +143,43 @@ static void test_keys(void)
     remove_files();
 }
 
+/* What a later shard says beyond its tensors does not count. */
+static void test_metadata(void)
+{
+    write_set();
+    write_shard(&(struct shard){B, 1, 3, "b", "k", "v", 0});
+    write_shard(&(struct shard){C, 2, 3, "c", "general.architecture", "qwen2", 0});
+    expect_whole(C, "keys of later shards");
+    struct hk_error err;
+    struct hk_file *f;
+    struct hk_bytes value;
+    must(hk_open_set(&f, B, &err), &err, "open");
+    ok(hk_kv_find(f, "k") == NULL &&
+           hk_kv_string(hk_kv_find(f, "general.architecture"), &value, NULL) == HK_OK &&
+           hk_bytes_are(value, "llama"),
+       "the metadata is that of the first");
+    hk_close(&f);
+    remove_files();
+}
+
+/* Numbers in names that an index lists say nothing. */
+static void test_misnumbered(void)
+{
+    static const char *const names[] = {"m-00000-of-00003.hk", "m-00001-of-00003.hk",
+                                        "m-00002-of-00003.hk"};
+    write_shard(&(struct shard){"m-00000-of-00003.hk", 0, 3, "a", 0, 0, 0});
+    write_shard(&(struct shard){"m-00001-of-00003.hk", 1, 3, "b", 0, 0, 0});
+    write_shard(&(struct shard){"m-00002-of-00003.hk", 2, 3, "c", 0, 0, 0});
+    expect_refusal(names[0], HK_E_FORMAT, "no index names it", "numbered from 0, no index");
+    write_text(INDEX, "{" MAP("m-00000-of-00003.hk", A, B) "}");
+    for (size_t i = 0; i < 3; i++)
+        expect_whole(names[i], "numbered from 0");
+    expect_whole(INDEX, "numbered from 0, the index");
+    expect_whole(".", "numbered from 0, the directory");
+    unlink(names[0]);
+    remove_files();
+}
+
 /* Names that say nothing: the shards themselves tell their order. */
 static void test_unnumbered(void)
 {
@@ -153,8 +190,17 @@ static void test_unnumbered(void)
     write_text(INDEX, "{" MAP("z.hk", "y.hk", "x.hk") "}");
     expect_whole(INDEX, "files with plain names");
     expect_whole(".", "a directory of them");
-    expect_refusal("x.hk", HK_E_FORMAT, "its name should end in -00003-of-00003",
-                   "a shard with a plain name");
+    expect_whole("x.hk", "a shard with a plain name, by the index that has it");
+    write_text("a.hk.index.json", "{");
+    write_text("b.hk.index.json", "{\"weight_map\":{\"x\":\"w.hk\"}}");
+    expect_whole("x.hk", "the same beside indexes of others");
+    unlink("a.hk.index.json");
+    unlink("b.hk.index.json");
+    unlink(INDEX);
+    expect_refusal("x.hk", HK_E_FORMAT,
+                   "no index names it, so its name should end in -00003-of-00003",
+                   "a shard with a plain name and no index");
+    write_text(INDEX, "{" MAP("z.hk", "y.hk", "x.hk") "}");
     write_shard(&(struct shard){"y.hk", 2, 3, "b", 0, 0, 0});
     expect_refusal(INDEX, HK_E_FORMAT, "is shard 3, as x.hk is", "two files for one place");
     unlink("z.hk");
@@ -191,8 +237,6 @@ static const struct row rows[] = {
     {"split_count is negative", {B, 1, 3, "b", "split_count", NULL, -1}, NULL, A, HK_E_FORMAT, "split_count -1"},
     {"total_tensors", {A, 0, 3, "a", "total_tensors", NULL, 4}, NULL, A, HK_E_FORMAT, "key total_tensors says 4 tensors"},
     {"total_tensors as text", {A, 0, 3, "a", "total_tensors", "", 0}, NULL, A, HK_E_FORMAT, "key total_tensors is no number"},
-    {"a key that the first shard has not", {B, 1, 3, "b", "k", "v", 0}, NULL, A, HK_E_FORMAT, B " has key 'k', and " A " has not"},
-    {"a key with another value", {C, 2, 3, "c", "general.architecture", "qwen2", 0}, NULL, A, HK_E_FORMAT, "key 'general.architecture' has another value in " C},
     {"no map", NO_SHARD, "{\"metadata\":{}}", A, HK_E_FORMAT, INDEX ": has no object \"weight_map\""},
     {"an empty map", NO_SHARD, "{\"weight_map\":{}}", A, HK_E_FORMAT, INDEX ": names no file"},
     {"no JSON", NO_SHARD, "{\"weight_map\":", INDEX, HK_E_FORMAT, INDEX ": is no valid JSON"},
@@ -206,11 +250,12 @@ static const struct row rows[] = {
     {"no name", NO_SHARD, "{" MAP("", B, C) "}", INDEX, HK_E_FORMAT, "'' is no name of a file"},
     {"a name with NUL", NO_SHARD, "{" MAP(A "\\u0000", B, C) "}", INDEX, HK_E_FORMAT, "is no valid JSON"},
     {"an unknown file", NO_SHARD, "{" MAP("x", "x", "x") "}", INDEX, HK_E_MISSING, "1 of 1 files are missing: x"},
-    {"two sets", NO_SHARD, "{" MAP(A, B, "m-00003-of-00004.hk") "}", A, HK_E_FORMAT, "which are not of one set"},
-    {"a shard and another file", NO_SHARD, "{" MAP(A, B, "x.hk") "}", A, HK_E_FORMAT, "which are not of one set"},
+    {"two sets", NO_SHARD, "{" MAP(A, B, "m-00003-of-00004.hk") "}", A, HK_E_MISSING, "1 of 3 files are missing: m-00003-of-00004.hk"},
+    {"a shard and another file", NO_SHARD, "{" MAP(A, B, "x.hk") "}", A, HK_E_MISSING, "1 of 3 files are missing: x.hk"},
     {"another set of names", NO_SHARD, "{" MAP("n-00001-of-00001.hk", "n-00001-of-00001.hk", "n-00001-of-00001.hk") "}", A, HK_E_FORMAT, "is a shard, but not in " INDEX},
     {"two tensors swapped", NO_SHARD, "{" MAP(B, A, C) "}", A, HK_E_FORMAT, "tensor 'a' is in " A ", not in " B " as " INDEX " says"},
-    {"a tensor too few", NO_SHARD, "{\"weight_map\":{\"a\":\"" A "\",\"b\":\"" B "\"}}", A, HK_E_FORMAT, "tensor 'c' is in " C ", but not in " INDEX},
+    {"a tensor too few", NO_SHARD, "{\"weight_map\":{\"a\":\"" A "\",\"b\":\"" B "\"}}", A, HK_E_FORMAT, A ": says that it is shard 1 of 3, and " INDEX " names 2 files"},
+    {"a tensor too few of a shard", {C, 2, 3, "cd", 0, 0, 0}, "{" GOOD_MAP "}", A, HK_E_FORMAT, "tensor 'd' is in " C ", but not in " INDEX},
     {"a tensor too many", {C, 2, 3, "", 0, 0, 0}, "{" GOOD_MAP "}", A, HK_E_FORMAT, "tensor 'c' is not in " C ", though " INDEX " says so"},
     {"total_size", NO_SHARD, "{" TOTALS("47", "3", "3") GOOD_MAP "}", A, HK_E_FORMAT, INDEX ": total_size is not 48"},
     {"total_size as text", NO_SHARD, "{" TOTALS("\"48\"", "3", "3") GOOD_MAP "}", A, HK_E_FORMAT, INDEX ": total_size is not 48"},
@@ -330,6 +375,8 @@ int main(void)
     }
     test_whole();
     test_keys();
+    test_metadata();
+    test_misnumbered();
     test_unnumbered();
     test_rows();
     test_missing();

@@ -52,7 +52,7 @@ static struct hk_digests digests(const struct image *image)
     struct hk_error err;
     struct hk_digests d;
     must(open_image(image, &f, &err), &err, "open");
-    must(hk_file_digests(f, &d, &err), &err, "digests");
+    must(hk_file_digests(f, NULL, &d, &err), &err, "digests");
     hk_close(&f);
     return d;
 }
