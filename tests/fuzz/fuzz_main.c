@@ -1,15 +1,20 @@
 /* Drives a fuzz target without libFuzzer: every FILE as it is, then -runs=N mutations of them.
  *
- *   fuzz_open [-runs=N] [-seed=N] [-save=PATH] FILE...
+ *   fuzz_NAME [-runs=N] [-seed=N] [-save=PATH] FILE...
  *
  * Run N depends on the seed and N alone; -save keeps each input in PATH before it is tried, so that
- * the last one is there after a crash. */
+ * the last one is there after a crash. An input that takes more than 5 seconds of processor time
+ * ends in a signal, one that makes the process larger than 2 GiB in an abort. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { SECONDS = 5, MAX_KIB = 2 << 20 }; /* of an input; of the process */
 
 struct input {
     uint8_t *p;
@@ -41,6 +46,22 @@ static struct input load(const char *path)
     return in;
 }
 
+static void set_timer(int seconds)
+{
+    const struct itimerval limit = {.it_value.tv_sec = seconds};
+    if (setitimer(ITIMER_PROF, &limit, NULL) != 0)
+        abort();
+}
+
+static void check_size(void)
+{
+    struct rusage used;
+    if (getrusage(RUSAGE_SELF, &used) != 0 || used.ru_maxrss > MAX_KIB) {
+        fprintf(stderr, "the process became %ld KiB large\n", used.ru_maxrss);
+        abort();
+    }
+}
+
 static void try(const struct input *in, const char *save)
 {
     FILE *file = save != NULL ? fopen(save, "wb") : NULL;
@@ -53,7 +74,10 @@ static void try(const struct input *in, const char *save)
         abort();
     if (in->n > 0)
         memcpy(exact, in->p, in->n);
+    set_timer(SECONDS);
     LLVMFuzzerTestOneInput(exact, in->n);
+    set_timer(0);
+    check_size();
     free(exact);
 }
 

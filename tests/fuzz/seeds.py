@@ -1,15 +1,23 @@
 #!/usr/bin/python3
-"""Write small .hk and safetensors files of every form into a directory, for the fuzzer to start from.
+"""Write what the fuzz targets start from: DIRECTORY/TARGET/NAME, small files of every form.
 
 usage: seeds.py DIRECTORY
+
+tests/fuzz/found/TARGET has inputs that once were findings; they are copied.
 """
+import glob
 import json
 import os
+import shutil
 import struct
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "cli"))
 import mkhk  # noqa: E402  (it lies beside the command line tests)
+
+SEPARATOR = b"\xf5\xf6\xf7\xf8"  # of parts.c
+LARGEST = 16384  # bytes of a fixture that is taken as a seed
 
 F8 = {"f32": [1, 2, 3, 4, 5, 6, 7, 8]}
 BSR = {"cat": [{"hex": "020002000300000002000000"}, {"i32": [0, 1, 2]}, {"i32": [1, 0]}, F8]}
@@ -23,7 +31,7 @@ def tensor(kind, shape, data, **more):
     return dict({"name": "t", "type": kind, "shape": shape, "data": data}, **more)
 
 
-def seeds():
+def containers():
     yield "small", mkhk.SMALL
     yield "empty", {}
     yield "dense", {"tensors": [
@@ -86,14 +94,43 @@ def safetensors():
         "t": entry("I8", [4], 0, 4)}), 4
 
 
-def main():
-    os.makedirs(sys.argv[1], exist_ok=True)
+def fixtures(*patterns):
+    """(name, content) of small files under tests/fixtures."""
+    for pattern in patterns:
+        for path in sorted(glob.glob(os.path.join(HERE, "..", "fixtures", pattern))):
+            if os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
+                with open(path, "rb") as f:
+                    yield os.path.basename(path), f.read()
+
+
+def files():
     for name, header, size in safetensors():
-        with open(os.path.join(sys.argv[1], name + ".safetensors"), "wb") as f:
-            f.write(struct.pack("<Q", len(header)) + header.encode() + bytes(range(size)))
-    for name, description in seeds():
-        with open(os.path.join(sys.argv[1], name + ".hk"), "wb") as f:
-            f.write(mkhk.build(description).data)
+        yield name, struct.pack("<Q", len(header)) + header.encode() + bytes(range(size))
+    for name, description in containers():
+        yield name, mkhk.build(description).data
+    yield from fixtures("malformed/*.gguf", "malformed/*.safetensors", "cases/*.gguf",
+                        "cases/*.safetensors", "cases/hostile/*.hk")
+
+
+def headers():
+    for name, header, _ in safetensors():
+        yield name, header.encode()
+    for name, content in fixtures("malformed/*.safetensors", "cases/*.safetensors"):
+        yield name, content[8:8 + int.from_bytes(content[:8], "little")]
+
+
+TARGETS = {"open": files, "convert": files, "safetensors": headers}
+
+
+def main():
+    for target, inputs in TARGETS.items():
+        directory = os.path.join(sys.argv[1], target)
+        os.makedirs(directory, exist_ok=True)
+        for name, content in inputs():
+            with open(os.path.join(directory, name), "wb") as f:
+                f.write(content)
+        for path in glob.glob(os.path.join(HERE, "found", target, "*")):
+            shutil.copy(path, directory)
 
 
 main()

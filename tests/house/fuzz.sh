@@ -1,17 +1,24 @@
 #!/bin/sh
-# The fuzzers' target over its seeds and a fixed number of their mutations: "make fuzz" searches on.
+# Each fuzz target over its seeds and a fixed number of their mutations: "make fuzz" searches on.
 . tests/tap.sh
 
-seeds=$(mktemp -d "${TMPDIR:-/tmp}/hk-fuzz.XXXXXX") || exit 2
-trap 'rm -rf "$seeds"' EXIT
-if /usr/bin/python3 -B tests/fuzz/seeds.py "$seeds"; then
-    report=$("$B/tests/fuzz_open" -runs=4000 "-save=$seeds/last" "$seeds"/*.hk "$seeds"/*.safetensors \
-        tests/fixtures/malformed/*.gguf tests/fixtures/malformed/*.safetensors 2>&1) ||
-        report="$report
-the last input: $(base64 -w 0 "$seeds/last")"
-else
-    report='no seeds'
-fi
-none 'every file of bytes is answered' "$(printf '%s\n' "$report" | grep -v '^[0-9]* files, 4000 mutations$')"
+work=$(mktemp -d "${TMPDIR:-/tmp}/hk-fuzz.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+seeds=$work/seeds
+
+# TARGET: says what it found, and with which input.
+search() {
+    "$B/tests/fuzz_$1" "-runs=$runs" "-save=$work/last" "$seeds/$1"/* >"$work/out" 2>&1 &&
+        grep -q "^[0-9]* files, $runs mutations$" "$work/out" && return
+    cat "$work/out"
+    echo "the last input: $(base64 -w 0 "$work/last")"
+}
+
+runs=1000
+/usr/bin/python3 -B tests/fuzz/seeds.py "$seeds" || echo 'no seeds'
+for source in tests/fuzz/fuzz_*.c; do
+    target=${source#*/fuzz_} target=${target%.c}
+    [ "$target" = main ] || none "fuzz target $target: seeds and $runs mutations" "$(search "$target")"
+done
 
 finish
