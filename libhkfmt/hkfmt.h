@@ -868,6 +868,26 @@ HK_API HK_MUST enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
 HK_API HK_MUST enum hk_status hk_save(struct hk_file *f, const char *path, enum hk_format to,
                                       const struct hk_convert_options *opt, struct hk_error *err);
 
+/* ---- adapters in other forms ---- */
+
+/* Whether F, by its contents, is an adapter and no model: a safetensors file with PEFT's names, or
+ * a GGUF that says so. */
+HK_API bool hk_is_adapter(const struct hk_file *f);
+/* Write PAYLOAD, an adapter for BASE that hk_adapter_payload() or hk_record_write() gave, as one
+ * file to OUT, which is not committed: HK_FORMAT_GGUF, an adapter as llama.cpp loads it, or
+ * HK_FORMAT_SAFETENSORS, such a payload. HK_E_UNSUPPORTED names a tensor that GGUF cannot carry;
+ * what is rounded goes to opt->loss. */
+HK_API HK_MUST enum hk_status hk_adapter_convert(struct hk_file *payload,
+                                                 const struct hk_file *base, enum hk_format to,
+                                                 const struct hk_convert_options *opt,
+                                                 struct hk_out *out, struct hk_error *err);
+/* The same as the directory PATH with adapter_config.json and adapter_model.safetensors, as PEFT
+ * keeps adapters; opt->replace as for hk_save(). */
+HK_API HK_MUST enum hk_status hk_adapter_save(struct hk_file *payload, const struct hk_file *base,
+                                              const char *path,
+                                              const struct hk_convert_options *opt,
+                                              struct hk_error *err);
+
 /* ---- signing ---- */
 
 struct hk_digests {

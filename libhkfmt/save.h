@@ -84,6 +84,21 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
                            const struct hk_convert_options *opt, const struct hk_identities *input,
                            struct hk_error *err);
 
+/* One that is there is replaced only if it is empty, or has the first of NAMES and no files but
+ * those and shards of STEM. */
+struct hk_dir_kind {
+    const char *what; /* "model" */
+    const char *const *names;
+    size_t name_count;
+    const char *stem; /* of its safetensors files */
+};
+struct hk_side_files;
+/* V, which is ready, as safetensors with SIDE beside it. */
+enum hk_status hk_save_view_dir(const struct hk_dir_kind *kind, struct hk_view *v,
+                                const struct hk_side_files *side, const char *path,
+                                const struct hk_convert_options *opt,
+                                const struct hk_identities *input, struct hk_error *err);
+
 /* ---- the index (save_index.c) ---- */
 
 /* Whether the names of S's tensors and files can stand in one. */

@@ -1,5 +1,5 @@
-/* A model directory: written beside its place and put there in one step. A directory that is there
- * is replaced only if all that it holds could have come from here. */
+/* A directory, a model's or an adapter's: written beside its place and put there in one step. A
+ * directory that is there is replaced only if all that it holds could have come from here. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,37 +11,35 @@
 
 /* ---- the directory that is there ---- */
 
-static bool is_ours(const char *name)
+static bool is_ours(const struct hk_dir_kind *kind, const char *name)
 {
-    static const char *const names[] = {
-        "config.json",           "generation_config.json",      "tokenizer.json",
-        "tokenizer_config.json", "special_tokens_map.json",     "chat_template.jinja",
-        "model.safetensors",     "model.safetensors.index.json"};
     struct hk_shard_name n;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0)
+    for (size_t i = 0; i < kind->name_count; i++)
+        if (strcmp(name, kind->names[i]) == 0)
             return true;
-    return hk_shard_name_parse(name, &n) && n.stem == 5 && memcmp(name, "model", 5) == 0 &&
-           strcmp(n.suffix, ".safetensors") == 0;
+    return hk_shard_name_parse(name, &n) && n.stem == strlen(kind->stem) &&
+           memcmp(name, kind->stem, n.stem) == 0 && strcmp(n.suffix, ".safetensors") == 0;
 }
 
-static enum hk_status check_entry(const char *directory, const char *name,
-                                  const struct hk_identities *input, struct hk_error *err)
+static enum hk_status check_entry(const struct hk_dir_kind *kind, const char *directory,
+                                  const char *name, const struct hk_identities *input,
+                                  struct hk_error *err)
 {
     struct stat st;
     char *path = NULL;
     if (asprintf(&path, "%s/%s", directory, name) < 0)
         return hk_fail_nomem(err);
     enum hk_status status = hk_check_not_input(input, path, err);
-    if (status == HK_OK && (!is_ours(name) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode)))
+    if (status == HK_OK && (!is_ours(kind, name) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode)))
         status = hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                          "holds '%.200s', which was not written here, so it is not replaced", name);
     free(path);
     return status;
 }
 
-static enum hk_status list(const char *directory, const struct hk_identities *input,
-                           struct hk_names *out, struct hk_error *err)
+static enum hk_status list(const struct hk_dir_kind *kind, const char *directory,
+                           const struct hk_identities *input, struct hk_names *out,
+                           struct hk_error *err)
 {
     DIR *dir = opendir(directory);
     enum hk_status status = HK_OK;
@@ -51,7 +49,7 @@ static enum hk_status list(const char *directory, const struct hk_identities *in
     for (const struct dirent *e; status == HK_OK && (e = readdir(dir)) != NULL; errno = 0) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
-        status = check_entry(directory, e->d_name, input, err);
+        status = check_entry(kind, directory, e->d_name, input, err);
         if (status == HK_OK)
             status = hk_names_add(out, strdup(e->d_name), err);
     }
@@ -63,6 +61,7 @@ static enum hk_status list(const char *directory, const struct hk_identities *in
 }
 
 struct place {
+    const struct hk_dir_kind *kind;
     char *path; /* without a slash at its end; links resolved if it is there */
     bool there;
     mode_t mode;
@@ -81,10 +80,11 @@ static enum hk_status look_into(struct place *p, bool replace, const struct hk_i
         return hk_fail_sys(err, errno, "cannot resolve");
     free(p->path);
     p->path = real;
-    enum hk_status status = list(p->path, input, &p->old, err);
-    if (status == HK_OK && p->old.count > 0 && !hk_names_have(&p->old, "config.json"))
+    enum hk_status status = list(p->kind, p->path, input, &p->old, err);
+    if (status == HK_OK && p->old.count > 0 && !hk_names_have(&p->old, p->kind->names[0]))
         status = hk_fail(err, HK_E_USE, HK_NO_OFFSET,
-                         "is no model directory (it has no config.json), so it is not replaced");
+                         "is no %s directory (it has no %s), so it is not replaced", p->kind->what,
+                         p->kind->names[0]);
     return status;
 }
 
@@ -145,8 +145,8 @@ static enum hk_status write_dir(struct hk_view *v, const struct hk_side_files *s
     struct hk_saving s = {.whole = v->file,
                           .to = HK_FORMAT_SAFETENSORS,
                           .opt = opt,
-                          .stem = "model",
-                          .stem_size = 5,
+                          .stem = p->kind->stem,
+                          .stem_size = strlen(p->kind->stem),
                           .suffix = ".safetensors"};
     enum hk_status status = hk_plan_shards(&s.plan, s.whole, s.to, opt->split_size, err);
     if (status != HK_OK)
@@ -181,10 +181,33 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
                            const struct hk_convert_options *opt, const struct hk_identities *input,
                            struct hk_error *err)
 {
-    struct place p = {0};
+    static const char *const names[] = {
+        "config.json",           "generation_config.json",      "tokenizer.json",
+        "tokenizer_config.json", "special_tokens_map.json",     "chat_template.jinja",
+        "model.safetensors",     "model.safetensors.index.json"};
+    static const struct hk_dir_kind kind = {
+        .what = "model",
+        .names = names,
+        .name_count = sizeof names / sizeof *names,
+        .stem = "model",
+    };
+    struct place p = {.kind = &kind};
     enum hk_status status = find_place(&p, path, opt->replace, input, err);
     if (status == HK_OK)
         status = write_model(f, opt, &p, err);
     free_place(&p);
     return status;
+}
+
+enum hk_status hk_save_view_dir(const struct hk_dir_kind *kind, struct hk_view *v,
+                                const struct hk_side_files *side, const char *path,
+                                const struct hk_convert_options *opt,
+                                const struct hk_identities *input, struct hk_error *err)
+{
+    struct place p = {.kind = kind};
+    enum hk_status st = find_place(&p, path, opt->replace, input, err);
+    if (st == HK_OK)
+        st = write_dir(v, side, opt, &p, err);
+    free_place(&p);
+    return st;
 }

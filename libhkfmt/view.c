@@ -214,6 +214,40 @@ enum hk_status hk_view_reorder(struct hk_view *v, size_t i, enum hk_row_order or
     return HK_OK;
 }
 
+/* ROWS times COLS elements of WIDTH bytes each; those of TO are COLS times ROWS. */
+static void transpose_matrix(uint8_t *to, const uint8_t *from, uint64_t rows, uint64_t cols,
+                             size_t width)
+{
+    for (uint64_t c = 0; c < cols; c++)
+        for (uint64_t r = 0; r < rows; r++, to += width)
+            memcpy(to, from + (r * cols + c) * width, width);
+}
+
+enum hk_status hk_view_transpose(struct hk_view *v, size_t i, struct hk_error *err)
+{
+    struct hk_tensor *t = &v->file->tensors[i];
+    struct hk_how *how = &v->file->how[i];
+    const struct hk_tensor *s = how->source;
+    struct hk_geometry g;
+    if (s == NULL || how->decoded || how->order != HK_ROWS_KEPT || t->ndim != 2 ||
+        s->type > HK_TYPE_BF16 || !hk_geometry(s, i, NULL, &g) || g.form != HK_FORM_DENSE ||
+        s->data_size > SIZE_MAX)
+        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                       "tensor '%.*s' is no matrix of f32, f16 or bf16, so rows and columns cannot "
+                       "be exchanged",
+                       HK_STR(t->name));
+    uint8_t *made = hk_arena_alloc(&v->file->arena, (size_t)s->data_size + 1);
+    if (made == NULL)
+        return hk_fail_nomem(err);
+    transpose_matrix(made, v->from->parts[s->part].map + s->data_offset, t->shape[0], t->shape[1],
+                     g.block_bytes);
+    const uint64_t rows = t->shape[0];
+    t->shape[0] = t->shape[1];
+    t->shape[1] = rows;
+    how->made = made;
+    return HK_OK;
+}
+
 enum hk_status hk_view_ready(struct hk_view *v, struct hk_error *err)
 {
     struct hk_file *f = v->file;

@@ -53,9 +53,11 @@ static enum hk_status put_changed(struct making *m, struct hk_error *err)
     float *row = cols <= SIZE_MAX / 8 ? malloc((size_t)cols * sizeof *row + 1) : NULL;
     uint8_t *bytes = row != NULL ? malloc((size_t)cols * sizeof *row + 1) : NULL;
     enum hk_status status = bytes == NULL ? hk_fail_nomem(err) : HK_OK;
+    const uint64_t length = m->how->heads > 0 ? m->rows / m->how->heads : 0;
     for (uint64_t r = 0; status == HK_OK && r < rows; r++) {
-        hk_decoder_read(m->decoder, r * cols, (size_t)cols, row);
-        m->how->change(m->how->change_arg, r, cols, row);
+        const uint64_t source = hk_row_source(m->how->order, length, r);
+        hk_decoder_read(m->decoder, source * cols, (size_t)cols, row);
+        m->how->change(m->how->change_arg, source, cols, row);
         m->c->overflows += hk_narrow(type, row, (size_t)cols, bytes);
         status = hk_copy_made(m->c, bytes, (size_t)cols * hk_type_info(type)->block_bytes, err);
     }

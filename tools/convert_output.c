@@ -18,7 +18,7 @@ const char *convert_shown(const char *path, const char *standard)
 }
 
 /* A failure in the middle lies in the input unless writing failed. */
-static int failed(const struct convert_job *j, const struct hk_error *err)
+int convert_failed(const struct convert_job *j, const struct hk_error *err)
 {
     bool reading = err->status != HK_E_USE &&
                    (err->status != HK_E_IO || strncmp(err->text, "cannot read", 11) == 0);
@@ -57,9 +57,9 @@ static int write_through(const struct convert_job *j, struct hk_file *f)
         return tool_error(convert_shown(j->out, "standard output"), &err);
     if (hk_convert(f, j->to, &j->options, out, &err) != HK_OK) {
         hk_out_discard(&out);
-        return failed(j, &err);
+        return convert_failed(j, &err);
     }
-    return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : failed(j, &err);
+    return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : convert_failed(j, &err);
 }
 
 /* ---- to files ---- */
@@ -94,7 +94,7 @@ static int save(const struct convert_job *j, struct hk_file *f)
                                           "the output is the input: a file of its directory")
                                 : hk_save(f, j->out, j->to, &options, &err);
     tool_die_if_stopped();
-    return status == HK_OK ? TOOL_OK : failed(j, &err);
+    return status == HK_OK ? TOOL_OK : convert_failed(j, &err);
 }
 
 /* A place that one file, several or a directory can take. */

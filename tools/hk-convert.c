@@ -4,14 +4,17 @@
 
 #include "tools/convert.h"
 
-enum { OPT_ALIGN, OPT_FORCE, OPT_ROOM, OPT_SPLIT, OPT_TO, OPT_TYPE };
+enum { OPT_ALIGN, OPT_BASE, OPT_FORCE, OPT_ROOM, OPT_SPLIT, OPT_TO, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
+    [OPT_BASE] = {"base", 0, "MODEL",
+                  "IN is a low-rank adapter for MODEL: write it in another form"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
     [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes for metadata to grow by (k, M, G)"},
     [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
-    [OPT_TO] = {"to", 0, "FORMAT", "write hk, gguf, safetensors or hf, whatever OUT is called"},
+    [OPT_TO] = {"to", 0, "FORMAT",
+                "write hk, gguf, safetensors, hf or peft, whatever OUT is called"},
     [OPT_TYPE] = {"type", 0, "TYPE",
                   "what quantised tensors become in safetensors and hf: f16, bf16, f32"},
 };
@@ -19,20 +22,27 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-convert",
     .operands = "IN OUT",
-    .about = "Convert a model between .hk, GGUF, safetensors and model directories (hf);\n"
-             "- is standard input or output.",
+    .about = "Convert a model between .hk, GGUF, safetensors and model directories (hf), or an\n"
+             "adapter between PEFT and GGUF; - is standard input or output.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
 
 /* ---- options ---- */
 
-static enum hk_format format_option(const char *value)
+/* The directory of an adapter is PEFT's, that of a model HF's. */
+static void format_option(struct convert_job *j, const char *value)
 {
+    j->to_given = true;
+    j->peft = strcmp(value, "peft") == 0;
+    j->to = HK_FORMAT_HF;
     for (int f = HK_FORMAT_HK; f <= HK_FORMAT_HF; f++)
-        if (strcmp(value, hk_format_name((enum hk_format)f)) == 0)
-            return (enum hk_format)f;
-    tool_usage("--to takes hk, gguf, safetensors or hf, not '%s'", value);
+        if (strcmp(value, hk_format_name((enum hk_format)f)) == 0) {
+            j->to = (enum hk_format)f;
+            return;
+        }
+    if (!j->peft)
+        tool_usage("--to takes hk, gguf, safetensors, hf or peft, not '%s'", value);
 }
 
 static uint32_t align_option(const char *value)
@@ -63,6 +73,9 @@ static void take_option(struct convert_job *j, int option, const char *value)
     case OPT_ALIGN:
         j->options.alignment = align_option(value);
         break;
+    case OPT_BASE:
+        j->base = value;
+        break;
     case OPT_FORCE:
         j->force = true;
         break;
@@ -73,8 +86,7 @@ static void take_option(struct convert_job *j, int option, const char *value)
         j->options.split_size = tool_size("split-size", value, 1, INT64_MAX);
         break;
     case OPT_TO:
-        j->to = format_option(value);
-        j->to_given = true;
+        format_option(j, value);
         break;
     case OPT_TYPE:
         j->options.dense = type_option(value);
@@ -98,8 +110,23 @@ static enum hk_format format_of_name(const char *path)
                                                                                  : HK_FORMAT_HK;
 }
 
+static void check_adapter(const struct convert_job *j)
+{
+    if (j->to == HK_FORMAT_HK)
+        tool_usage("an adapter becomes gguf, safetensors or peft (--to); hk-append --lora puts it "
+                   "into a .hk");
+    if (j->type_given || j->options.split_size > 0)
+        tool_usage("--%s is for models, not for adapters", j->type_given ? "type" : "split-size");
+    if (convert_is_standard(j->in) && convert_is_standard(j->base))
+        tool_usage("standard input is either the adapter or the model of --base");
+}
+
 static void check(const struct convert_job *j)
 {
+    if (j->base != NULL)
+        check_adapter(j);
+    else if (j->peft)
+        tool_usage("--to peft is for adapters: --base says which model IN is for");
     const bool dense = j->to == HK_FORMAT_SAFETENSORS || j->to == HK_FORMAT_HF;
     if (j->type_given && !dense)
         tool_usage("--type is for safetensors and hf: in %s, tensors keep their types",
@@ -132,10 +159,19 @@ static int run(const struct convert_job *j)
 {
     struct hk_file *f;
     struct hk_error err;
+    if (j->base != NULL)
+        return convert_adapter(j);
     if (convert_open(&f, j, &err) != HK_OK)
         return tool_error(convert_shown(j->in, "standard input"), &err);
-    convert_hint(j, f);
-    int status = convert_write(j, f);
+    int status;
+    if (convert_is_adapter(j, f)) {
+        hk_fail(&err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                "is a low-rank adapter and no model: --base says which model it is for");
+        status = tool_error(convert_shown(j->in, "standard input"), &err);
+    } else {
+        convert_hint(j, f);
+        status = convert_write(j, f);
+    }
     hk_close(&f);
     return status;
 }

@@ -2,10 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/records.h"
 
-enum { OPT_EXTRACT, OPT_FORCE, OPT_OUTPUT, OPT_RAW, OPT_TABLE };
+enum { OPT_EXTRACT, OPT_FORCE, OPT_OUTPUT, OPT_RAW, OPT_TABLE, OPT_TO };
 
 static const struct tool_option options[] = {
     [OPT_EXTRACT] = {"extract", 'x', "RECORD",
@@ -14,6 +15,7 @@ static const struct tool_option options[] = {
     [OPT_OUTPUT] = {"output", 'o', "OUT", "write the payload to OUT, not to standard output"},
     [OPT_RAW] = {"raw", 0, NULL, "write it as it is stored, compressed or not"},
     [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
+    [OPT_TO] = {"to", 0, "FORM", "write an adapter as gguf, or as peft: a directory"},
 };
 
 static const struct tool tool = {
@@ -26,6 +28,7 @@ static const struct tool tool = {
 
 struct job {
     const char *file, *record, *out;
+    const char *to; /* form of an adapter, or NULL */
     bool force, raw, table;
 };
 
@@ -63,16 +66,78 @@ static enum hk_status write_payload(const struct job *j, const struct hk_file *f
     return hk_out_write(out, data.p, data.n, err);
 }
 
-static int extract(const struct job *j, const struct hk_file *f)
+/* ---- an adapter in another form: FILE is its base ---- */
+
+static void show_loss(void *arg, const char *text)
+{
+    const struct job *j = arg;
+    tool_warn(strcmp(j->out, "-") == 0 ? "standard output" : j->out, "lost: %s", text);
+}
+
+static enum hk_status open_adapter(struct hk_file **out, const struct hk_file *f, size_t i,
+                                   struct hk_error *err)
+{
+    struct hk_out *o;
+    int copy = -1;
+    if (hk_record_at(f, i)->type != HK_RECORD_LORA_ADAPTER)
+        return hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, i)->offset,
+                       "record %zu is no adapter", i);
+    enum hk_status st = tool_temporary(&copy, err);
+    if (st == HK_OK && (st = hk_out_fd(&o, copy, err)) == HK_OK) {
+        st = hk_record_write(f, i, o, err);
+        if (st == HK_OK)
+            st = hk_out_commit(&o, err);
+        else
+            hk_out_discard(&o);
+    }
+    if (st == HK_OK)
+        st = hk_open_fd(out, copy, err);
+    if (copy >= 0)
+        close(copy);
+    return st;
+}
+
+static enum hk_status write_gguf(const struct job *j, struct hk_file *payload,
+                                 const struct hk_file *f, const struct hk_convert_options *opt,
+                                 struct hk_error *err)
+{
+    struct hk_out *out;
+    enum hk_status st = tool_create(&out, j->out, j->file, j->force, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_adapter_convert(payload, f, HK_FORMAT_GGUF, opt, out, err);
+    if (st == HK_OK)
+        return hk_out_commit(&out, err);
+    hk_out_discard(&out);
+    return st;
+}
+
+static int extract_adapter(const struct job *j, const struct hk_file *f, size_t i)
+{
+    struct hk_convert_options opt = {
+        .loss = show_loss, .arg = (void *)(uintptr_t)j, .replace = j->force};
+    struct hk_file *payload;
+    struct hk_error err;
+    enum hk_status st = open_adapter(&payload, f, i, &err);
+    if (st != HK_OK)
+        return tool_error(j->file, &err);
+    if (strcmp(j->to, "gguf") == 0) {
+        st = write_gguf(j, payload, f, &opt, &err);
+    } else {
+        opt.stop = tool_catch_stop();
+        st = hk_adapter_save(payload, f, j->out, &opt, &err);
+        tool_die_if_stopped();
+    }
+    hk_close(&payload);
+    if (st == HK_OK)
+        return TOOL_OK;
+    return tool_error(st == HK_E_IO || st == HK_E_USE ? j->out : j->file, &err);
+}
+
+static int extract_payload(const struct job *j, const struct hk_file *f, size_t i)
 {
     struct hk_out *out;
     struct hk_error err;
-    const size_t i = find_record(f, j->record);
-    if (i == SIZE_MAX) {
-        hk_fail(&err, HK_E_MISSING, HK_NO_OFFSET, "no record '%s' among %zu", j->record,
-                hk_record_count(f));
-        return tool_error(j->file, &err);
-    }
     if (tool_create(&out, j->out, j->file, j->force, &err) != HK_OK)
         return tool_error(j->out, &err);
     enum hk_status status = write_payload(j, f, i, out, &err);
@@ -83,6 +148,17 @@ static int extract(const struct job *j, const struct hk_file *f)
     if (status == HK_OK)
         return TOOL_OK;
     return tool_error(status == HK_E_IO ? j->out : j->file, &err);
+}
+
+static int extract(const struct job *j, const struct hk_file *f)
+{
+    struct hk_error err;
+    const size_t i = find_record(f, j->record);
+    if (i != SIZE_MAX)
+        return j->to != NULL ? extract_adapter(j, f, i) : extract_payload(j, f, i);
+    hk_fail(&err, HK_E_MISSING, HK_NO_OFFSET, "no record '%s' among %zu", j->record,
+            hk_record_count(f));
+    return tool_error(j->file, &err);
 }
 
 static int run(const struct job *j)
@@ -117,6 +193,11 @@ static void take_option(struct job *j, int option, const char *value)
     case OPT_RAW:
         j->raw = true;
         break;
+    case OPT_TO:
+        if (strcmp(value, "gguf") != 0 && strcmp(value, "peft") != 0)
+            tool_usage("--to takes gguf or peft, not '%s'", value);
+        j->to = value;
+        break;
     default:
         j->table = true;
     }
@@ -132,8 +213,12 @@ int main(int argc, char **argv)
         take_option(&j, o, value);
     if (args.operand_count != 1)
         tool_usage("one FILE is needed, %d given", args.operand_count);
-    if (j.record == NULL && (j.raw || j.force || strcmp(j.out, "-") != 0))
-        tool_usage("--raw, --output and --force go with --extract");
+    if (j.record == NULL && (j.raw || j.force || j.to != NULL || strcmp(j.out, "-") != 0))
+        tool_usage("--raw, --to, --output and --force go with --extract");
+    if (j.raw && j.to != NULL)
+        tool_usage("--raw writes what is stored, --to another form: one of them");
+    if (j.to != NULL && strcmp(j.to, "peft") == 0 && strcmp(j.out, "-") == 0)
+        tool_usage("--to peft writes a directory: --output names it");
     j.file = args.operands[0];
     return tool_end(run(&j));
 }

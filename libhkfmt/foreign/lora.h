@@ -4,8 +4,11 @@
 
 #include <jansson.h>
 
+#include "libhkfmt/save.h"
 #include "libhkfmt/view.h"
 
+/* Whether F says that it is a low-rank adapter. */
+bool hk_lora_is_gguf(const struct hk_file *f);
 /* GGUF F as the payload of a lora_adapter record for BASE, to OUT; *KNOWN: it is an adapter
  * (lora_gguf.c). */
 enum hk_status hk_lora_from_gguf(struct hk_file *f, const struct hk_file *base, struct hk_out *out,
@@ -13,5 +16,23 @@ enum hk_status hk_lora_from_gguf(struct hk_file *f, const struct hk_file *base, 
 /* V, whose metadata is made here, with CONFIG as its adapter_config, to OUT (lora_payload.c). */
 enum hk_status hk_lora_write(struct hk_view *v, const json_t *config, struct hk_out *out,
                              struct hk_error *err);
+
+/* ---- a payload (hk_record_open() or a file of hk_adapter_payload()) in the other forms ---- */
+
+/* What GGUF cannot carry is refused by name. Scales that no common alpha gives are multiplied into
+ * lora_b, which opt->loss is told of (lora_write_gguf.c). */
+enum hk_status hk_lora_to_gguf(struct hk_file *payload, const struct hk_file *base,
+                               const struct hk_convert_options *opt, struct hk_out *out,
+                               struct hk_error *err);
+/* The directory PATH as PEFT saves one. A config that does not name target_modules is completed
+ * (lora_write_peft.c). */
+enum hk_status hk_lora_save_peft(struct hk_file *payload, const struct hk_file *base,
+                                 const char *path, const struct hk_convert_options *opt,
+                                 const struct hk_identities *input, struct hk_error *err);
+
+/* base_model_name_or_path of CONFIG as GGUF's keys, and those of F as it, null where there are none
+ * (lora_base_name.c). */
+void hk_lora_put_base_name(struct hk_kvlist *kvs, const json_t *config);
+json_t *hk_lora_base_name(const struct hk_file *f);
 
 #endif

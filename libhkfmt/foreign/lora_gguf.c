@@ -20,6 +20,11 @@ static bool key_is(const struct hk_file *f, const char *key, const char *text)
     return kv != NULL && hk_kv_string(kv, &value, NULL) == HK_OK && hk_bytes_are(value, text);
 }
 
+bool hk_lora_is_gguf(const struct hk_file *f)
+{
+    return key_is(f, "general.type", "adapter") && key_is(f, "adapter.type", "lora");
+}
+
 /* NAME without SUFFIX, if it ends in that. */
 static bool strip(struct hk_bytes name, const char *suffix, struct hk_bytes *out)
 {
@@ -88,8 +93,9 @@ static enum hk_status make_config(const struct making *m, const struct hk_file *
         status = hk_fail(err, HK_E_RANGE, kv->offset, "key 'adapter.lora.alpha' is no number");
     if (status != HK_OK)
         return status;
-    *out = json_pack("{s:s, s:s, s:i, s:f, s:O}", "peft_type", "LORA", "bias", "none", "r", 1,
-                     "lora_alpha", alpha, "rank_pattern", m->ranks);
+    *out = json_pack("{s:s, s:s, s:i, s:f, s:O, s:o}", "peft_type", "LORA", "bias", "none", "r", 1,
+                     "lora_alpha", alpha, "rank_pattern", m->ranks, "base_model_name_or_path",
+                     hk_lora_base_name(f));
     return *out != NULL ? HK_OK : hk_fail_nomem(err);
 }
 
@@ -114,7 +120,7 @@ enum hk_status hk_lora_from_gguf(struct hk_file *f, const struct hk_file *base, 
 {
     struct making m = {.ranks = json_object()};
     enum hk_status status = HK_OK;
-    *known = key_is(f, "general.type", "adapter") && key_is(f, "adapter.type", "lora");
+    *known = hk_lora_is_gguf(f);
     if (*known && m.ranks == NULL)
         status = hk_fail_nomem(err);
     else if (*known)

@@ -120,4 +120,5 @@ def same(a, b):
         assert array.array("f", one[name][1]) == array.array("f", two[name][1]), name
 
 
-{"make": make, "gguf": gguf, "same": same}[sys.argv[1]](*sys.argv[2:])
+if __name__ == "__main__":
+    {"make": make, "gguf": gguf, "same": same}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,135 @@
+/* convert_adapter.c: hk-convert --base: a low-rank adapter in another form. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/convert.h"
+
+/* Whether OUT is the adapter at IN, or one of the two files of its directory. */
+static bool is_adapter_input(const struct convert_job *j)
+{
+    static const char *const parts[] = {"", "/adapter_config.json", "/adapter_model.safetensors"};
+    struct stat out, st;
+    const char *slash = strrchr(j->in, '/');
+    const bool directory = stat(j->in, &st) == 0 && S_ISDIR(st.st_mode);
+    if (convert_is_standard(j->out) || stat(j->out, &out) != 0)
+        return false;
+    if (stat(j->in, &st) == 0 && st.st_dev == out.st_dev && st.st_ino == out.st_ino)
+        return true;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *path;
+        const int n = directory ? (int)strlen(j->in) : slash != NULL ? (int)(slash - j->in) : 1;
+        if (asprintf(&path, "%.*s%s", n, directory || slash != NULL ? j->in : ".", parts[i]) < 0)
+            tool_nomem();
+        const bool same =
+            stat(path, &st) == 0 && st.st_dev == out.st_dev && st.st_ino == out.st_ino;
+        free(path);
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* The adapter at J->in as a payload in an unnamed file. */
+static enum hk_status read_adapter(struct hk_file **out, const struct convert_job *j,
+                                   const struct hk_file *base, struct hk_error *err)
+{
+    struct hk_out *o;
+    char named[32];
+    bool known = false;
+    int copy = -1, in = -1;
+    const char *path = j->in;
+    enum hk_status st = HK_OK;
+    if (convert_is_standard(path)) {
+        st = tool_stdin(&in, err);
+        snprintf(named, sizeof named, "/proc/self/fd/%d", in);
+        path = named;
+    }
+    if (st == HK_OK && (st = tool_temporary(&copy, err)) == HK_OK &&
+        (st = hk_out_fd(&o, copy, err)) == HK_OK) {
+        st = hk_adapter_payload(path, base, o, &known, err);
+        if (st == HK_OK)
+            st = hk_out_commit(&o, err);
+        else
+            hk_out_discard(&o);
+    }
+    if (st == HK_OK && !known)
+        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "--base is for adapters, and this is none: no PEFT directory, no safetensors "
+                     "file with its adapter_config, no GGUF adapter");
+    if (st == HK_OK)
+        st = hk_open_fd(out, copy, err);
+    if (copy >= 0)
+        close(copy);
+    return st;
+}
+
+static int save_peft(const struct convert_job *j, struct hk_file *payload,
+                     const struct hk_file *base)
+{
+    struct hk_convert_options options = j->options;
+    struct hk_error err;
+    options.replace = j->force;
+    options.stop = tool_catch_stop();
+    const enum hk_status st = hk_adapter_save(payload, base, j->out, &options, &err);
+    tool_die_if_stopped();
+    return st == HK_OK ? TOOL_OK : convert_failed(j, &err);
+}
+
+static int write_adapter(const struct convert_job *j, struct hk_file *payload,
+                         const struct hk_file *base)
+{
+    struct hk_out *out;
+    struct hk_error err;
+    if (tool_create(&out, j->out, j->base, j->force, &err) != HK_OK)
+        return tool_error(convert_shown(j->out, "standard output"), &err);
+    if (hk_adapter_convert(payload, base, j->to, &j->options, out, &err) != HK_OK) {
+        hk_out_discard(&out);
+        return convert_failed(j, &err);
+    }
+    return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : convert_failed(j, &err);
+}
+
+static int convert_with(const struct convert_job *j, const struct hk_file *base)
+{
+    struct hk_file *payload;
+    struct hk_error err;
+    if (read_adapter(&payload, j, base, &err) != HK_OK)
+        return tool_error(convert_shown(j->in, "standard input"), &err);
+    const int status =
+        j->to == HK_FORMAT_HF ? save_peft(j, payload, base) : write_adapter(j, payload, base);
+    hk_close(&payload);
+    return status;
+}
+
+int convert_adapter(const struct convert_job *j)
+{
+    struct hk_file *base;
+    struct hk_error err;
+    if (is_adapter_input(j)) {
+        hk_fail(&err, HK_E_USE, HK_NO_OFFSET, "the output is the input");
+        return tool_error(j->out, &err);
+    }
+    if (tool_open(&base, j->base, &err) != HK_OK)
+        return tool_error(convert_shown(j->base, "standard input"), &err);
+    const int status = convert_with(j, base);
+    hk_close(&base);
+    return status;
+}
+
+bool convert_is_adapter(const struct convert_job *j, const struct hk_file *f)
+{
+    char *config;
+    struct stat st;
+    if (hk_is_adapter(f))
+        return true;
+    if (hk_file_format(f) != HK_FORMAT_SAFETENSORS || stat(j->in, &st) != 0 || !S_ISDIR(st.st_mode))
+        return false;
+    if (asprintf(&config, "%s/adapter_config.json", j->in) < 0)
+        tool_nomem();
+    const bool found = stat(config, &st) == 0;
+    free(config);
+    return found;
+}
