@@ -219,6 +219,11 @@ enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
                            const struct hk_writer_options *split, struct hk_out *out,
                            struct hk_error *err)
 {
+    uint64_t limit = hk_output_limit(f, opt->max_output);
+    const uint64_t room = opt->room != HK_NO_ROOM ? opt->room : 0; /* the caller's own wish */
+    if (!add_ok(limit, hk_out_offset(out), &limit) || !add_ok(limit, room, &limit))
+        limit = UINT64_MAX;
+    hk_out_limit(out, limit);
     switch (to) {
     case HK_FORMAT_HK:
         return to_hk(f, opt, split, out, err);

@@ -3,14 +3,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "libhkfmt/convert.h"
 #include "libhkfmt/le.h"
+#include "libhkfmt/view.h"
 
 enum {
     CHUNK_SIZE = 1 << 20,
     COPY_SIZE = 64 << 20,  /* between two reports of progress */
     SMALL_SIZE = 64 << 10, /* cheaper through the output's buffer than by a call of its own */
 };
+
+static uint64_t stored_size(const struct hk_tensor *t)
+{
+    return t->data_size + t->scale_size + t->residual_size;
+}
 
 /* Payload of T in the output: .hk stores what is shared once. */
 static enum hk_status payload(const struct hk_copying *c, const struct hk_tensor *t, uint64_t *size,
@@ -21,7 +26,7 @@ static enum hk_status payload(const struct hk_copying *c, const struct hk_tensor
         return HK_OK;
     enum hk_status status = hk_tensor_resolve(c->from, t, &t, err);
     if (status == HK_OK)
-        *size = t->data_size + t->scale_size + t->residual_size;
+        *size = stored_size(t);
     return status;
 }
 
@@ -42,14 +47,26 @@ static enum hk_status check_order(const struct hk_file *f, struct hk_error *err)
     return HK_OK;
 }
 
+/* Bytes that tensor I is decoded from, which many references may share. */
+static uint64_t decoded_from(const struct hk_file *f, size_t i)
+{
+    return f->how != NULL && f->how[i].decoded ? stored_size(f->how[i].source) : 0;
+}
+
 enum hk_status hk_copying_begin(struct hk_copying *c, struct hk_error *err)
 {
     const struct hk_file *f = c->from;
+    const uint64_t limit = hk_output_limit(f, c->opt->max_output);
     enum hk_status status = HK_OK;
+    uint64_t work = 0;
     for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++) {
-        uint64_t size;
+        uint64_t size, from = decoded_from(f, i);
         status = payload(c, &f->tensors[i], &size, err);
         c->all += size;
+        if (status == HK_OK && !add_ok(work, size > from ? size : from, &work))
+            work = UINT64_MAX;
+        if (status == HK_OK)
+            status = hk_check_output(work, limit, err);
     }
     if (status != HK_OK || f->stream == NULL)
         return status;

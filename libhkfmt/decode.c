@@ -177,6 +177,8 @@ void hk_decoder_free(struct hk_decoder **d)
 {
     if (*d != NULL && (*d)->g.form == HK_FORM_BITMASK)
         free((*d)->bitmask.rank);
+    if (*d != NULL && (*d)->g.form == HK_FORM_BSR)
+        free((*d)->bsr.order);
     free(*d);
     *d = NULL;
 }

@@ -112,13 +112,16 @@ enum hk_status hk_bitmask_init(struct hk_bitmask *b, struct hk_bytes data, uint6
                                const struct hk_tensor *t, struct hk_error *err);
 void hk_bitmask_read(const struct hk_bitmask *b, uint64_t first, size_t n, float *dst);
 
-/* Rows of dense blocks of block_rows x block_cols elements. Blocks of one row are in the order of
- * the file; where two cover the same element the later one counts. */
+/* Rows of dense blocks of block_rows x block_cols elements. Blocks of one row may be in any order;
+ * where two cover the same element the later one counts. */
 struct hk_bsr {
     uint64_t cols;
     uint64_t block_rows, block_cols;
     uint64_t row_blocks; /* rows of blocks that are present; elements below them are 0 */
     const uint8_t *row_ptr, *col_idx, *values;
+    /* Column and number of each block, a row's by column and then by number; NULL where the file
+     * has them in this order. */
+    uint64_t *order;
 };
 enum hk_status hk_bsr_init(struct hk_bsr *b, struct hk_bytes data, const struct hk_geometry *g,
                            const struct hk_tensor *t, struct hk_error *err);

@@ -471,9 +471,9 @@ HK_API bool hk_dequantize(unsigned type, const void *src, size_t n, float *dst);
 struct hk_decoder;
 
 /* Prepare T for decoding: resolves references, checks section sizes and all indexes. Memory: a few
- * bytes per 4096 elements for bitmask tensors, else constant. F must outlive the decoder.
- * HK_E_UNSUPPORTED names a type without a defined layout; HK_E_FORMAT: sections do not fit type and
- * shape. */
+ * bytes per 4096 elements for bitmask tensors, up to 8 a block for sparse ones, else constant. F
+ * must outlive the decoder. HK_E_UNSUPPORTED names a type without a defined layout; HK_E_FORMAT:
+ * sections do not fit type and shape. */
 HK_API HK_MUST enum hk_status hk_decoder_new(struct hk_decoder **out, const struct hk_file *f,
                                              const struct hk_tensor *t, struct hk_error *err);
 /* Elements FIRST .. FIRST+N-1 in row-major order, which must lie inside the tensor, to DST. Safe
@@ -484,6 +484,13 @@ HK_API void hk_decoder_read(const struct hk_decoder *d, uint64_t first, size_t n
  * every other form. */
 HK_API const uint8_t *hk_decoder_rows(const struct hk_decoder *d, unsigned *type);
 HK_API void hk_decoder_free(struct hk_decoder **d);
+
+/* Most bytes that are made of F: MOST or, where that is 0, 64 MiB and at least 16 times the size of
+ * F. References to nothing and sparse forms are a few bytes in a file for any number of values. */
+HK_API uint64_t hk_output_limit(const struct hk_file *f, uint64_t most);
+/* HK_E_RANGE: SIZE bytes are more than LIMIT. The message names --max-output, which is what every
+ * program calls its option for MOST. */
+HK_API HK_MUST enum hk_status hk_check_output(uint64_t size, uint64_t limit, struct hk_error *err);
 
 /* ---- appendix ---- */
 
@@ -677,6 +684,8 @@ HK_API HK_MUST enum hk_status hk_out_write(struct hk_out *o, const void *p, size
 HK_API HK_MUST enum hk_status hk_out_copy(struct hk_out *o, int fd, uint64_t offset, uint64_t n,
                                           struct hk_error *err);
 HK_API uint64_t hk_out_offset(const struct hk_out *o); /* bytes written so far */
+/* Refuse (HK_E_RANGE) whatever would make the output longer than LIMIT bytes. */
+HK_API void hk_out_limit(struct hk_out *o, uint64_t limit);
 /* Name of the temporary file, for a signal handler to unlink; NULL while there is none. Constant
  * until commit. */
 HK_API const char *hk_out_temporary(const struct hk_out *o);
@@ -842,7 +851,8 @@ struct hk_convert_options {
     void (*progress)(void *arg, uint64_t done, uint64_t all); /* payload bytes; may be NULL */
     /* What TO has no place for and is left out or rounded: one line each. May be NULL. */
     void (*loss)(void *arg, const char *text);
-    void *arg; /* of both */
+    void *arg;           /* of both */
+    uint64_t max_output; /* most bytes written, as hk_output_limit() has it; 0: its default */
     /* What a tensor becomes that safetensors has no type for, one of f32 (exact), f16, bf16. */
     enum hk_type dense;
     uint64_t room; /* to .hk: as in struct hk_writer_options */

@@ -23,6 +23,11 @@ void hk_arena_free(struct hk_arena *a);
 /* Everything of FROM becomes A's. */
 void hk_arena_adopt(struct hk_arena *a, struct hk_arena *from);
 
+/* ---- how much may be made of a file (limit.c) ---- */
+
+/* N more bytes to O, before the first of them is written: hk_check_output() of its limit. */
+enum hk_status hk_out_expect(const struct hk_out *o, uint64_t n, struct hk_error *err);
+
 /* ---- name index: numbers of a table's entries in order of their names (index.c) ---- */
 
 struct hk_index {

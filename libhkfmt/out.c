@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "libhkfmt/internal.h"
+#include "libhkfmt/le.h"
 
 enum { BUFFER_SIZE = 1 << 20 };
 
@@ -27,6 +28,7 @@ struct hk_out {
     uint8_t *buffer;
     size_t used;
     uint64_t offset; /* given so far, buffered bytes included */
+    uint64_t limit;  /* of OFFSET */
 };
 
 static void release(struct hk_out *o)
@@ -47,6 +49,7 @@ static struct hk_out *new_out(void)
     if (o == NULL)
         return NULL;
     o->fd = -1;
+    o->limit = UINT64_MAX;
     o->buffer = malloc(BUFFER_SIZE);
     if (o->buffer == NULL) {
         free(o);
@@ -187,8 +190,21 @@ static enum hk_status flush(struct hk_out *o, struct hk_error *err)
     return write_all(o, o->buffer, n, err);
 }
 
+void hk_out_limit(struct hk_out *o, uint64_t limit)
+{
+    o->limit = limit;
+}
+
+enum hk_status hk_out_expect(const struct hk_out *o, uint64_t n, struct hk_error *err)
+{
+    uint64_t size;
+    return hk_check_output(add_ok(o->offset, n, &size) ? size : UINT64_MAX, o->limit, err);
+}
+
 enum hk_status hk_out_write(struct hk_out *o, const void *p, size_t n, struct hk_error *err)
 {
+    if (o->limit - o->offset < n)
+        return hk_out_expect(o, n, err);
     bool direct = n > BUFFER_SIZE / 2;
     if (direct || n > BUFFER_SIZE - o->used) {
         enum hk_status status = flush(o, err);
@@ -236,7 +252,9 @@ static enum hk_status copy_by_read(struct hk_out *o, int fd, uint64_t offset, ui
 enum hk_status hk_out_copy(struct hk_out *o, int fd, uint64_t offset, uint64_t n,
                            struct hk_error *err)
 {
-    enum hk_status status = flush(o, err);
+    enum hk_status status = hk_out_expect(o, n, err);
+    if (status == HK_OK)
+        status = flush(o, err);
     if (status != HK_OK)
         return status;
     o->offset += n;

@@ -44,8 +44,9 @@ static enum hk_status write_shard(const struct hk_saving *s, size_t number,
     return status;
 }
 
+/* OPT->max_output is what the files may still have. */
 static enum hk_status save_file(const struct hk_saving *s, size_t number,
-                                const struct hk_convert_options *opt, struct hk_stage *stage,
+                                struct hk_convert_options *opt, struct hk_stage *stage,
                                 struct hk_error *err)
 {
     struct hk_out *out;
@@ -57,6 +58,10 @@ static enum hk_status save_file(const struct hk_saving *s, size_t number,
     if (status != HK_OK)
         return status;
     status = write_shard(s, number, opt, out, err);
+    if (status == HK_OK && hk_out_offset(out) >= opt->max_output)
+        opt->max_output = 1;
+    else if (status == HK_OK)
+        opt->max_output -= hk_out_offset(out);
     if (status == HK_OK)
         return hk_out_commit(&out, err);
     hk_out_discard(&out);
@@ -102,8 +107,11 @@ enum hk_status hk_save_files(const struct hk_saving *s, struct hk_stage *stage,
     opt.arg = &w;
     opt.progress = opt.progress != NULL ? progress : NULL;
     opt.loss = opt.loss != NULL ? loss : NULL;
+    opt.max_output = hk_output_limit(s->whole, opt.max_output);
     const bool indexed = s->plan.count > 1 && s->to != HK_FORMAT_GGUF;
-    enum hk_status status = indexed ? hk_check_index_names(s, err) : HK_OK;
+    enum hk_status status = hk_check_output(w.all, opt.max_output, err);
+    if (status == HK_OK && indexed)
+        status = hk_check_index_names(s, err);
     for (size_t i = 0; status == HK_OK && i < s->plan.count; i++) {
         status = save_file(s, i, &opt, stage, err);
         w.before += payload(s, i);

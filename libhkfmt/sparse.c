@@ -121,6 +121,40 @@ static enum hk_status check_indexes(const struct hk_bsr *b, uint64_t row_ptrs, u
     return HK_OK;
 }
 
+static int by_column(const void *pa, const void *pb)
+{
+    uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
+    return (a > b) - (a < b);
+}
+
+static bool is_ordered(const struct hk_bsr *b)
+{
+    for (uint64_t row = 0; row < b->row_blocks; row++) {
+        uint64_t end = le32(b->row_ptr + 4 * row + 4);
+        for (uint64_t k = (uint64_t)le32(b->row_ptr + 4 * row) + 1; k < end; k++)
+            if (le32(b->col_idx + 4 * k - 4) >= le32(b->col_idx + 4 * k))
+                return false;
+    }
+    return true;
+}
+
+/* Let the blocks that cover some columns be found without a look at all of their row. */
+static bool order_blocks(struct hk_bsr *b, uint64_t blocks)
+{
+    if (is_ordered(b))
+        return true;
+    b->order = malloc((size_t)blocks * sizeof *b->order);
+    if (b->order == NULL)
+        return false;
+    for (uint64_t k = 0; k < blocks; k++)
+        b->order[k] = (uint64_t)le32(b->col_idx + 4 * k) << 32 | k;
+    for (uint64_t row = 0; row < b->row_blocks; row++) {
+        uint32_t first = le32(b->row_ptr + 4 * row), end = le32(b->row_ptr + 4 * row + 4);
+        qsort(b->order + first, end - first, sizeof *b->order, by_column);
+    }
+    return true;
+}
+
 /* The reference visits whole rows of blocks only. A pointer for a last, partial one may be there;
  * its blocks are not read either. */
 enum hk_status hk_bsr_init(struct hk_bsr *b, struct hk_bytes data, const struct hk_geometry *g,
@@ -149,9 +183,30 @@ enum hk_status hk_bsr_init(struct hk_bsr *b, struct hk_bytes data, const struct 
         .values = data.p + 12 + 4 * (row_ptrs + blocks),
     };
     enum hk_status s = check_indexes(&made, row_ptrs, blocks, t, err);
+    if (s == HK_OK && !order_blocks(&made, blocks))
+        s = hk_fail_nomem(err);
     if (s == HK_OK)
         *b = made;
     return s;
+}
+
+/* Column and number of the block that is number I by order. */
+static uint64_t ordered_block(const struct hk_bsr *b, uint64_t i)
+{
+    return b->order != NULL ? b->order[i] : (uint64_t)le32(b->col_idx + 4 * i) << 32 | i;
+}
+
+/* First of [LOW, HIGH) by order that reaches column COLUMN of blocks. */
+static uint64_t first_block(const struct hk_bsr *b, uint64_t low, uint64_t high, uint64_t column)
+{
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (ordered_block(b, middle) >> 32 < column)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* Columns FROM .. FROM+N-1 of row ROW. */
@@ -162,11 +217,13 @@ static void bsr_row(const struct hk_bsr *b, uint64_t row, uint64_t from, size_t 
     if (block_row >= b->row_blocks)
         return;
     uint64_t end = le32(b->row_ptr + 4 * block_row + 4);
-    for (uint64_t k = le32(b->row_ptr + 4 * block_row); k < end; k++) {
-        uint64_t left = le32(b->col_idx + 4 * k) * b->block_cols, right = left + b->block_cols;
+    uint64_t i = first_block(b, le32(b->row_ptr + 4 * block_row), end, from / b->block_cols);
+    for (; i < end; i++) {
+        uint64_t block = ordered_block(b, i), k = block & UINT32_MAX;
+        uint64_t left = (block >> 32) * b->block_cols, right = left + b->block_cols;
         uint64_t start = left > from ? left : from, stop = right < from + n ? right : from + n;
-        if (start >= stop)
-            continue;
+        if (left >= from + n)
+            return;
         uint64_t at = (k * b->block_rows + inner) * b->block_cols + (start - left);
         hk_decode_f32(b->values + 4 * at, (size_t)(stop - start), dst + (start - from));
     }

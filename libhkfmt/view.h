@@ -40,6 +40,7 @@ struct hk_view {
     struct hk_file *from; /* must outlive it */
     struct hk_kvlist kvs; /* its metadata until hk_view_ready() */
     size_t room;          /* tensors there is room for */
+    uint64_t decoded;     /* bytes that hk_view_decode() had to look at */
 };
 
 /* A view of all of FROM (a mapped file or a ready view): names, metadata, tensors as they are, save
@@ -58,7 +59,8 @@ void hk_view_drop(struct hk_view *v, size_t i);
 /* Add a tensor at the end whose bytes (of T's type and shape, already in the arena) are MADE. */
 enum hk_status hk_view_add(struct hk_view *v, const struct hk_tensor *t, const uint8_t *made,
                            struct hk_error *err);
-/* Tensor I decoded to TYPE (f32, f16, bf16). HK_E_UNSUPPORTED: no decoder knows it. */
+/* Tensor I decoded to TYPE (f32, f16, bf16). HK_E_UNSUPPORTED: no decoder knows it; HK_E_RANGE: too
+ * many tensors share bytes with others. */
 enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, struct hk_error *err);
 /* Let CHANGE (with ARG) have each row of tensor I, which becomes TYPE, before it is rounded. A
  * vector is one row. */

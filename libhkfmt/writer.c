@@ -417,6 +417,8 @@ enum hk_status hk_writer_begin(struct hk_writer *w, struct hk_out *out, struct h
         return status;
     size_head(w);
     status = lay_out(w, err);
+    if (status == HK_OK)
+        status = hk_out_expect(out, w->size, err);
     if (status != HK_OK)
         return status;
     fill_header(w);

@@ -17,6 +17,7 @@ struct diff_options {
     double cosine;        /* least cosine of such tensors; NAN: none */
     const char **ignored; /* patterns of keys that are not compared */
     size_t ignored_count;
+    uint64_t max_output; /* bytes of values compared; 0: the default */
     const struct hk_loop *loop;
 };
 
@@ -92,6 +93,12 @@ struct diff_tensor {
 double diff_rmse(const struct diff_sums *s);
 double diff_relative(const struct diff_sums *s); /* RMSE by the root mean square of A; NAN: x / 0 */
 double diff_cosine(const struct diff_sums *s);   /* NAN: one of them is all zero */
+
+/* T is not compared, for the reason WHY. */
+void diff_give_up(struct diff_tensor *t, const char *why);
+/* Whether BYTES more, counted in *SUM, are within what may be read of D's files; if not, T is given
+ * up. */
+bool diff_affordable(const struct diff *d, struct diff_tensor *t, uint64_t bytes, uint64_t *sum);
 
 /* Compare elements of those of COUNT pairs whose way is DIFF_BY_VALUES; it becomes DIFF_NOT where
  * that cannot be done. */

@@ -75,10 +75,8 @@ static void compare_bytes(void *arg, size_t i)
 {
     const struct batch *batch = arg;
     struct diff_tensor *t = &batch->tensors[i];
-    if (t->a == NULL || t->b == NULL || t->differs & DIFF_SHAPE) {
-        t->way = DIFF_NOT;
+    if (t->way == DIFF_NOT)
         return;
-    }
     const struct hk_tensor *a = owner(batch->d->a, t->a), *b = owner(batch->d->b, t->b);
     bool alike = t->head_rows == 0 && (compare_entries(a, b) & ~(unsigned)DIFF_SHAPE) == 0;
     t->way = DIFF_BY_VALUES;
@@ -88,10 +86,24 @@ static void compare_bytes(void *arg, size_t i)
         t->differs |= DIFF_BYTES;
 }
 
-static uint64_t bytes_of(const struct diff_tensor *t)
+static uint64_t bytes_of(const struct diff *d, const struct diff_tensor *t)
 {
-    const struct hk_tensor *one = t->a != NULL ? t->a : t->b;
+    const struct hk_tensor *one = t->a != NULL ? owner(d->a, t->a) : owner(d->b, t->b);
     return one->data_size + one->scale_size + one->residual_size;
+}
+
+/* Which are compared at all. */
+static void choose(const struct diff *d, struct diff_tensor *tensors, size_t count)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct diff_tensor *t = &tensors[i];
+        t->way = DIFF_BY_VALUES;
+        if (t->a == NULL || t->b == NULL || t->differs & DIFF_SHAPE)
+            t->way = DIFF_NOT;
+        else
+            (void)diff_affordable(d, t, bytes_of(d, t), &sum);
+    }
 }
 
 /* In batches, for the bar. */
@@ -99,13 +111,14 @@ static void compare_all_bytes(const struct diff *d, struct diff_tensor *tensors,
 {
     const uint64_t most = 256 << 20;
     uint64_t done = 0, all = 0;
+    choose(d, tensors, count);
     for (size_t i = 0; i < count; i++)
-        all += bytes_of(&tensors[i]);
+        all += bytes_of(d, &tensors[i]);
     for (size_t from = 0, to; from < count; from = to) {
         struct batch batch = {d, tensors + from};
         uint64_t size = 0;
         for (to = from; to < count && size < most; to++)
-            size += bytes_of(&tensors[to]);
+            size += bytes_of(d, &tensors[to]);
         d->options->loop->run(d->options->loop->context, to - from, compare_bytes, &batch);
         tool_progress("comparing bytes", done += size, all);
     }
@@ -151,7 +164,7 @@ static void settle(struct diff *d, struct diff_tensor *t)
     if (t->way == DIFF_BY_VALUES && t->sums.differing > 0)
         t->differs = (t->differs & ~(unsigned)DIFF_BYTES) | DIFF_VALUES;
     bool both = t->a != NULL && t->b != NULL;
-    if (both && t->differs == 0)
+    if (both && t->differs == 0 && t->why == NULL)
         d->same++;
     else if (both && tolerated(d->options, t))
         d->tolerated++;

@@ -310,21 +310,25 @@ static void add_ranges(struct window *w, struct diff_tensor *t, uint64_t element
     } while (first < elements);
 }
 
-/* A few bytes may stand for more zeros than anyone can count. */
-static bool countable(const struct diff_tensor *t)
-{
-    enum { ALWAYS = 32, PER_BYTE = 4096 };
-    uint64_t elements = hk_tensor_elems(t->a);
-    uint64_t bytes = t->a->data_size + t->b->data_size;
-    return elements >> ALWAYS == 0 || elements / PER_BYTE < bytes;
-}
-
-static void give_up(struct diff_tensor *t, const char *why)
+void diff_give_up(struct diff_tensor *t, const char *why)
 {
     t->way = DIFF_NOT;
     t->why = strdup(why);
     if (t->why == NULL)
         tool_nomem();
+}
+
+/* A few bytes may stand for more zeros than anyone can count, or be shared by many tensors. */
+bool diff_affordable(const struct diff *d, struct diff_tensor *t, uint64_t bytes, uint64_t *sum)
+{
+    uint64_t a = hk_output_limit(d->a, d->options->max_output);
+    uint64_t b = hk_output_limit(d->b, d->options->max_output);
+    if (bytes <= (a > b ? a : b) - *sum) {
+        *sum += bytes;
+        return true;
+    }
+    diff_give_up(t, "too many elements for its bytes: see --max-output");
+    return false;
 }
 
 static bool open_decoders(const struct diff *d, struct diff_tensor *t)
@@ -338,7 +342,7 @@ static bool open_decoders(const struct diff *d, struct diff_tensor *t)
     if (status == HK_E_NOMEM)
         tool_nomem();
     hk_decoder_free(&t->decoder_a);
-    give_up(t, err.text);
+    diff_give_up(t, err.text);
     return false;
 }
 
@@ -349,9 +353,11 @@ void diff_values(const struct diff *d, struct diff_tensor *tensors, size_t count
         tool_nomem();
     w->diff = d;
     w->loop = d->options->loop;
+    uint64_t sum = 0;
     for (size_t i = 0; i < count; i++)
-        if (tensors[i].way == DIFF_BY_VALUES && !countable(&tensors[i]))
-            give_up(&tensors[i], "too many elements for its bytes");
+        if (tensors[i].way == DIFF_BY_VALUES)
+            (void)diff_affordable(d, &tensors[i], hk_tensor_elems(tensors[i].a) * sizeof(float),
+                                  &sum);
     for (size_t i = 0; i < count; i++)
         w->all += tensors[i].way == DIFF_BY_VALUES ? hk_tensor_elems(tensors[i].a) : 0;
     for (size_t i = 0; i < count; i++)

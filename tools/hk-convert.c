@@ -4,13 +4,14 @@
 
 #include "tools/convert.h"
 
-enum { OPT_ALIGN, OPT_BASE, OPT_FORCE, OPT_ROOM, OPT_SPLIT, OPT_TO, OPT_TYPE };
+enum { OPT_ALIGN, OPT_BASE, OPT_FORCE, OPT_MAX_OUTPUT, OPT_ROOM, OPT_SPLIT, OPT_TO, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
     [OPT_BASE] = {"base", 0, "MODEL",
                   "IN is a low-rank adapter for MODEL: write it in another form"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
     [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes for metadata to grow by (k, M, G)"},
     [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
     [OPT_TO] = {"to", 0, "FORMAT",
@@ -78,6 +79,9 @@ static void take_option(struct convert_job *j, int option, const char *value)
         break;
     case OPT_FORCE:
         j->force = true;
+        break;
+    case OPT_MAX_OUTPUT:
+        j->options.max_output = tool_max_output(value);
         break;
     case OPT_ROOM:
         j->options.room = room_option(value);

@@ -7,12 +7,13 @@
 
 #include "tools/dequant.h"
 
-enum { OPT_ALL, OPT_FORCE, OPT_JSON, OPT_NPY, OPT_OUTPUT, OPT_ROWS, OPT_TEXT };
+enum { OPT_ALL, OPT_FORCE, OPT_JSON, OPT_MAX_OUTPUT, OPT_NPY, OPT_OUTPUT, OPT_ROWS, OPT_TEXT };
 
 static const struct tool_option options[] = {
     [OPT_ALL] = {"all", 0, "DIR", "write every tensor to a file in DIR"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace files that exist"},
     [OPT_JSON] = {"json", 0, NULL, "write JSON: name, type, shape and data"},
+    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
     [OPT_NPY] = {"npy", 0, NULL, "write a .npy file, as NumPy loads it"},
     [OPT_OUTPUT] = {"output", 'o', "OUT", "write to OUT instead of standard output"},
     [OPT_ROWS] = {"rows", 0, "A:B", "only rows A up to but not including B"},
@@ -33,6 +34,8 @@ struct job {
     bool force, rows;
     uint64_t from, to; /* rows, TO not included; UINT64_MAX is the end */
     uint64_t done, all;
+    uint64_t max_output,
+        work; /* of all tensors so far: bytes written or read, whichever are more */
 };
 
 static void on_progress(void *arg, uint64_t elements)
@@ -63,6 +66,19 @@ static enum hk_status choose_rows(const struct job *j, struct dequant_piece *p,
     p->first = j->from;
     p->rows = to - j->from;
     return HK_OK;
+}
+
+/* Text counts as the values that it is of. */
+static enum hk_status check_size(struct job *j, const struct hk_file *f,
+                                 const struct dequant_piece *p, struct hk_error *err)
+{
+    const struct hk_tensor *t = p->tensor;
+    uint64_t values = p->rows * p->cols * sizeof(float), stored = t->data_size;
+    if (hk_tensor_resolve(f, t, &t, NULL) == HK_OK)
+        stored = t->data_size;
+    uint64_t more = values > stored ? values : stored;
+    j->work = more < UINT64_MAX - j->work ? j->work + more : UINT64_MAX;
+    return hk_check_output(j->work, hk_output_limit(f, j->max_output), err);
 }
 
 static bool is_binary(enum dequant_form form)
@@ -101,6 +117,8 @@ static int dequant(struct job *j, const struct hk_file *f, const struct hk_tenso
     if (j->dir == NULL)
         j->all = hk_tensor_elems(t);
     enum hk_status status = choose_rows(j, &p, &err);
+    if (status == HK_OK)
+        status = check_size(j, f, &p, &err);
     if (status == HK_OK)
         status = create(&out, j, path, &err);
     if (status == HK_OK)
@@ -215,6 +233,9 @@ static void set_option(struct job *j, int option, const char *value)
         break;
     case OPT_JSON:
         set_form(j, DEQUANT_JSON);
+        break;
+    case OPT_MAX_OUTPUT:
+        j->max_output = tool_max_output(value);
         break;
     case OPT_NPY:
         set_form(j, DEQUANT_NPY);

@@ -10,6 +10,7 @@ enum {
     OPT_COSINE,
     OPT_IGNORE_KEY,
     OPT_JSON,
+    OPT_MAX_OUTPUT,
     OPT_METADATA,
     OPT_TENSORS,
     OPT_THREADS,
@@ -22,6 +23,8 @@ static const struct tool_option options[] = {
     [OPT_COSINE] = {"cosine", 0, "X", "tensors whose cosine is X or more count as same"},
     [OPT_IGNORE_KEY] = {"ignore-key", 0, "PATTERN", "leave out keys that match, as hk.source.*"},
     [OPT_JSON] = {"json", 0, NULL, "print JSON"},
+    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE",
+                        "compare up to SIZE bytes of values (default: 64M, or 16 times A and B)"},
     [OPT_METADATA] = {"metadata", 0, NULL, "compare the metadata"},
     [OPT_TENSORS] = {"tensors", 0, NULL, "compare the tensors"},
     [OPT_THREADS] = {"threads", 0, "N", "compare with N threads"},
@@ -120,6 +123,9 @@ static void set_option(struct diff_options *o, int option, const char *value)
         break;
     case OPT_JSON:
         o->json = true;
+        break;
+    case OPT_MAX_OUTPUT:
+        o->max_output = tool_max_output(value);
         break;
     case OPT_METADATA:
         o->parts |= DIFF_METADATA;

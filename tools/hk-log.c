@@ -6,12 +6,13 @@
 
 #include "tools/records.h"
 
-enum { OPT_EXTRACT, OPT_FORCE, OPT_OUTPUT, OPT_RAW, OPT_TABLE, OPT_TO };
+enum { OPT_EXTRACT, OPT_FORCE, OPT_MAX_OUTPUT, OPT_OUTPUT, OPT_RAW, OPT_TABLE, OPT_TO };
 
 static const struct tool_option options[] = {
     [OPT_EXTRACT] = {"extract", 'x', "RECORD",
                      "write the payload of a record: its number, else the last of that name"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
     [OPT_OUTPUT] = {"output", 'o', "OUT", "write the payload to OUT, not to standard output"},
     [OPT_RAW] = {"raw", 0, NULL, "write it as it is stored, compressed or not"},
     [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
@@ -28,6 +29,7 @@ static const struct tool tool = {
 
 struct job {
     const char *file, *record, *out;
+    uint64_t max_output;
     const char *to; /* form of an adapter, or NULL */
     bool force, raw, table;
 };
@@ -74,8 +76,8 @@ static void show_loss(void *arg, const char *text)
     tool_warn(strcmp(j->out, "-") == 0 ? "standard output" : j->out, "lost: %s", text);
 }
 
-static enum hk_status open_adapter(struct hk_file **out, const struct hk_file *f, size_t i,
-                                   struct hk_error *err)
+static enum hk_status open_adapter(const struct job *j, struct hk_file **out,
+                                   const struct hk_file *f, size_t i, struct hk_error *err)
 {
     struct hk_out *o;
     int copy = -1;
@@ -84,6 +86,7 @@ static enum hk_status open_adapter(struct hk_file **out, const struct hk_file *f
                        "record %zu is no adapter", i);
     enum hk_status st = tool_temporary(&copy, err);
     if (st == HK_OK && (st = hk_out_fd(&o, copy, err)) == HK_OK) {
+        hk_out_limit(o, hk_output_limit(f, j->max_output));
         st = hk_record_write(f, i, o, err);
         if (st == HK_OK)
             st = hk_out_commit(&o, err);
@@ -118,7 +121,7 @@ static int extract_adapter(const struct job *j, const struct hk_file *f, size_t 
         .loss = show_loss, .arg = (void *)(uintptr_t)j, .replace = j->force};
     struct hk_file *payload;
     struct hk_error err;
-    enum hk_status st = open_adapter(&payload, f, i, &err);
+    enum hk_status st = open_adapter(j, &payload, f, i, &err);
     if (st != HK_OK)
         return tool_error(j->file, &err);
     if (strcmp(j->to, "gguf") == 0) {
@@ -140,6 +143,7 @@ static int extract_payload(const struct job *j, const struct hk_file *f, size_t 
     struct hk_error err;
     if (tool_create(&out, j->out, j->file, j->force, &err) != HK_OK)
         return tool_error(j->out, &err);
+    hk_out_limit(out, hk_output_limit(f, j->max_output));
     enum hk_status status = write_payload(j, f, i, out, &err);
     if (status == HK_OK)
         status = hk_out_commit(&out, &err);
@@ -186,6 +190,9 @@ static void take_option(struct job *j, int option, const char *value)
         break;
     case OPT_FORCE:
         j->force = true;
+        break;
+    case OPT_MAX_OUTPUT:
+        j->max_output = tool_max_output(value);
         break;
     case OPT_OUTPUT:
         j->out = value;

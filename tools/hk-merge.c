@@ -3,13 +3,14 @@
 
 #include "tools/adapter_name.h"
 
-enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_TYPE };
+enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
                      "merge the last record of that name, SCALE times (default: all active ones)"},
     [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
     [OPT_TYPE] = {"type", 0, "TYPE", "store what is changed as f32, f16 (default) or bf16"},
 };
 
@@ -140,6 +141,8 @@ int main(int argc, char **argv)
             j.convert.alignment = align_option(value);
         else if (o == OPT_FORCE)
             j.force = true;
+        else if (o == OPT_MAX_OUTPUT)
+            j.convert.max_output = tool_max_output(value);
         else
             j.type = type_option(value);
     }

@@ -309,6 +309,11 @@ uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t
     return within(name, value, v, least, most);
 }
 
+uint64_t tool_max_output(const char *value)
+{
+    return tool_size("max-output", value, 1, INT64_MAX);
+}
+
 double tool_double(const char *name, const char *value, double least, double most)
 {
     char *end;

@@ -57,6 +57,10 @@ double tool_double(const char *name, const char *value, double least, double mos
 /* Size with an optional suffix k, M, G (1024) */
 uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t most);
 
+/* Of --max-output SIZE, the option for hk_output_limit(). */
+#define TOOL_MAX_OUTPUT_HELP "write up to SIZE bytes (default: 64M, or 16 times the input)"
+uint64_t tool_max_output(const char *value);
+
 /* "hk-NAME: FILE: text" on standard error; FILE may be NULL. File names are escaped for a terminal.
  */
 void tool_warn(const char *file, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

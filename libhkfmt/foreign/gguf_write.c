@@ -11,6 +11,7 @@ struct making {
     json_t *types; /* hk.gguf.types, or NULL */
     uint32_t alignment;
     struct hk_buf head;
+    uint64_t data; /* bytes behind the head */
 };
 
 /* ---- metadata ---- */
@@ -164,6 +165,7 @@ static enum hk_status put_tensors(struct making *m, struct hk_error *err)
         if (status != HK_OK)
             return status;
     }
+    m->data = offset;
     return m->head.failed ? hk_fail_nomem(err) : HK_OK;
 }
 
@@ -212,7 +214,10 @@ static enum hk_status copy_payloads(const struct making *m, struct hk_copying *c
 
 static enum hk_status write_gguf(struct making *m, struct hk_copying *c, struct hk_error *err)
 {
+    uint64_t size;
     enum hk_status status = hk_copying_begin(c, err);
+    if (status == HK_OK && align_ok(m->head.n, m->alignment, &size))
+        status = hk_out_expect(c->out, size + m->data, err);
     if (status == HK_OK)
         status = hk_out_write(c->out, m->head.p, m->head.n, err);
     if (status == HK_OK)

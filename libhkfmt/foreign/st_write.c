@@ -137,6 +137,8 @@ static enum hk_status write_planned(const struct plan *p, struct hk_copying *c,
     const uint64_t start = hk_out_offset(c->out), planned = p->head.n + p->data;
     enum hk_status status = hk_copying_begin(c, err);
     if (status == HK_OK)
+        status = hk_out_expect(c->out, planned, err);
+    if (status == HK_OK)
         status = hk_out_write(c->out, p->head.p, p->head.n, err);
     for (size_t i = 0; status == HK_OK && i < p->f->tensor_count; i++)
         status = hk_copy_tensor(c, i, err);

@@ -273,7 +273,7 @@ PY
         {"name":"n","type":"dq6","shape":[1048576,549755813888],"data":"x"}'
     t timeout 20 hk-diff --json a.hk b.hk
     assert_status 1
-    assert_json 'v["tensors"]["changed"][0]["values"]["why"]' 'too many elements for its bytes'
+    assert_json 'v["tensors"]["changed"][0]["values"]["why"]' 'too many elements for its bytes: see --max-output'
 }
 
 @test "appendix: added, removed, and which fields changed" {
