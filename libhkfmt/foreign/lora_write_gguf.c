@@ -13,6 +13,7 @@ struct lora_module { /* of one tensor of the view */
     uint32_t rank;
     double scale;  /* as the adapter has it */
     double factor; /* that its B is multiplied by */
+    bool overflow; /* it has become infinite */
 };
 
 struct gguf_lora {
@@ -89,10 +90,13 @@ static double factor_of(const struct gguf_lora *g, const struct lora_module *m)
 
 static void scale_row(void *arg, uint64_t row, uint64_t cols, float *values)
 {
-    const struct lora_module *m = arg;
+    struct lora_module *m = arg;
     (void)row;
-    for (uint64_t i = 0; i < cols; i++)
-        values[i] = (float)((double)values[i] * m->factor);
+    for (uint64_t i = 0; i < cols; i++) {
+        const float v = (float)((double)values[i] * m->factor);
+        m->overflow = m->overflow || (isinf(v) && !isinf(values[i]));
+        values[i] = v;
+    }
 }
 
 /* The alpha is one of f32: what that rounds is said. */
@@ -132,6 +136,17 @@ static enum hk_status fold_scales(struct gguf_lora *g, struct hk_error *err)
     if (st == HK_OK)
         tell_rounding(g);
     return st;
+}
+
+static enum hk_status check_overflow(const struct gguf_lora *g, struct hk_error *err)
+{
+    for (size_t i = 0; i < g->v->file->tensor_count; i++)
+        if (g->modules[i].overflow)
+            return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                           "tensor %.*s: multiplied by %g for the scale of its module, it is "
+                           "outside of f32",
+                           HK_STR(g->v->file->tensors[i].name), g->modules[i].factor);
+    return HK_OK;
 }
 
 /* ---- tensors ---- */
@@ -243,6 +258,8 @@ enum hk_status hk_lora_to_gguf(struct hk_file *payload, const struct hk_file *ba
     enum hk_status st = make_gguf(&g, payload, base, err);
     if (st == HK_OK)
         st = hk_convert_to_gguf(g.v->file, opt, out, err);
+    if (st == HK_OK)
+        st = check_overflow(&g, err);
     hk_view_free(&g.v);
     hk_adapter_config_free(&g.config);
     free(g.modules);

@@ -179,6 +179,7 @@ magnitudes lora_magnitude_vector {"use_dora":true}
 norm model.norm.weight {"modules_to_save":["norm"]}
 - peft_type {"peft_type":"LOHA"}
 - fan_in_fan_out {"fan_in_fan_out":true}
+- f32 {"lora_alpha":1e-30,"alpha_pattern":{"q_proj":1e30}}
 ROWS
     assert_files one sizes
 }
