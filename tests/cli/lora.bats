@@ -179,8 +179,12 @@ magnitudes lora_magnitude_vector {"use_dora":true}
 norm model.norm.weight {"modules_to_save":["norm"]}
 - peft_type {"peft_type":"LOHA"}
 - fan_in_fan_out {"fan_in_fan_out":true}
-- f32 {"lora_alpha":1e-30,"alpha_pattern":{"q_proj":1e30}}
 ROWS
+    rm -rf one
+    peft one '{"lora_alpha":1e-30,"alpha_pattern":{"q_proj":1e30}}'
+    t hk-convert --base "$M" one out.gguf
+    assert_status 1
+    assert_err_has 'blk.0.attn_q.weight.lora_b: multiplied by 1e+60 for the scale of its module, it is outside of f32'
     assert_files one sizes
 }
 
