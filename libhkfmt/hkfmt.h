@@ -578,8 +578,17 @@ HK_API HK_MUST enum hk_status hk_record_write(const struct hk_file *f, size_t i,
 /* ---- low-rank adapters ---- */
 
 /* A record of type lora_adapter whose payload is a safetensors file: tensors under PEFT's names,
- * and under "adapter_config" in its metadata the text of adapter_config.json. */
+ * and under "adapter_config" in its metadata the text of adapter_config.json; or a GGUF adapter. */
 struct hk_adapter;
+
+enum hk_weight_use {                   /* which use of a tensor changes */
+                     HK_USE_MATRIX,    /* any tensor but the following */
+                     HK_USE_EMBEDDING, /* token_embd.weight, as the embedding only, also where it is
+                                          the head too */
+                     HK_USE_HEAD, /* output.weight; in a tied model token_embd.weight, as the head
+                                     only */
+                     HK_USE_BOTH, /* token_embd.weight of a tied model, as embedding and head */
+};
 
 struct hk_low_rank { /* W becomes W + scale * B A, and with a magnitude its rows are scaled to that
                       */
@@ -589,24 +598,44 @@ struct hk_low_rank { /* W becomes W + scale * B A, and with a magnitude its rows
     const float *a;         /* A, [rank][in] */
     const float *b;         /* B, [out][rank]; its rows are in the order of W's */
     const float *magnitude; /* [out], of DoRA; NULL without */
+    /* Of an embedding out is the vocabulary: B is PEFT's lora_embedding_A transposed, A its
+     * lora_embedding_B transposed. */
+    enum hk_weight_use use;
 };
 
-struct hk_replacement { /* a tensor that was trained whole (modules_to_save) */
+struct hk_replacement { /* a tensor that was trained whole, or rows of one. Comes before pairs */
     const struct hk_tensor *base;
-    const float *values; /* as many as BASE has elements, in their order */
+    const float *values; /* as many as BASE has elements, in their order; or ROW_COUNT rows */
+    enum hk_weight_use use;
+    const uint32_t *rows; /* which rows, ascending; NULL: all */
+    size_t row_count;
 };
 
-/* Read record RECORD of F and find the tensors that it changes. HK_E_UNSUPPORTED names a tensor or
- * a setting that cannot be applied: nothing is left out silently. HK_E_FORMAT: shapes or ranks do
- * not fit. The adapter holds all of its values as f32; F must outlive it. */
+/* Read record RECORD of F and find the tensors that it changes: hk_adapter_read() with F as the
+ * base. Messages name the record. */
 HK_API HK_MUST enum hk_status hk_adapter_open(struct hk_adapter **out, const struct hk_file *f,
                                               size_t record, struct hk_error *err);
+/* Read the adapter in PAYLOAD, an open file as hk_adapter_payload() makes it, and find the tensors
+ * of BASE that it changes. Every key and tensor of it is known and used, or known to make no
+ * difference: HK_E_UNSUPPORTED and HK_E_MISSING name one that cannot be applied, HK_E_FORMAT and
+ * HK_E_RANGE one whose value, shape or rank does not fit. HK_E_FORMAT too where nothing in it
+ * changes the model. The adapter holds all of its values as f32; BASE must outlive it. */
+HK_API HK_MUST enum hk_status hk_adapter_read(struct hk_adapter **out, struct hk_file *payload,
+                                              const struct hk_file *base, struct hk_error *err);
 HK_API void hk_adapter_free(struct hk_adapter **a); /* NULL is allowed */
+
+struct hk_adapter_found {
+    bool known;     /* it is an adapter */
+    char note[200]; /* what whoever uses it should be told, or why it is none; "" if nothing */
+};
+
 /* Write the adapter at PATH, for the model BASE, to OUT as such a payload: a PEFT directory, the
  * adapter_model.safetensors in one, a safetensors file that is such a payload already, or a GGUF
- * adapter. *KNOWN is false, and nothing is written, where PATH is none of these. */
+ * adapter. Nothing is written where PATH is none of these (FOUND->known). A GGUF that cannot be
+ * brought into PEFT's form is written as it is, for hk_adapter_read() to say why. HK_E_FORMAT: it
+ * has no tensors, or is broken. */
 HK_API HK_MUST enum hk_status hk_adapter_payload(const char *path, const struct hk_file *base,
-                                                 struct hk_out *out, bool *known,
+                                                 struct hk_out *out, struct hk_adapter_found *found,
                                                  struct hk_error *err);
 HK_API size_t hk_adapter_count(const struct hk_adapter *a);
 HK_API const struct hk_low_rank *hk_adapter_at(const struct hk_adapter *a, size_t i);
