@@ -238,7 +238,7 @@ static enum hk_status open_appender(const struct job *j, struct hk_appender **ou
     if (st == HK_OK && j->bind)
         st = hk_open_set(&whole, j->file, err);
     if (st == HK_OK)
-        st = hk_append_open(out, first, 0, err);
+        st = hk_append_open(out, first, 0, NULL, err);
     if (st == HK_OK && (st = bind_base(j, *out, whole, err)) != HK_OK)
         hk_append_discard(out);
     hk_close(&whole);

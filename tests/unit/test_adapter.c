@@ -97,7 +97,7 @@ static struct hk_file *with_record(const char *arch, struct mini_change change, 
                                     .generation = 1,
                                     .flags = HK_RECORD_ACTIVE};
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    mini_must(hk_append_open(&a, path, 0, &err), &err);
+    mini_must(hk_append_open(&a, path, 0, NULL, &err), &err);
     mini_must(hk_append_record(a, &r, &err), &err);
     mini_must(hk_append_write(a, p.p, p.n, &err), &err);
     mini_must(hk_append_commit(&a, &err), &err);
