@@ -105,6 +105,15 @@ struct hk_bytes fuzz_content(int fd)
     return (struct hk_bytes){p, n};
 }
 
+struct hk_bytes fuzz_file_content(const char *name)
+{
+    int fd = open(fuzz_path(name).text, O_RDONLY | O_CLOEXEC);
+    fuzz_require(fd >= 0, "a file is there");
+    struct hk_bytes content = fuzz_content(fd);
+    close(fd);
+    return content;
+}
+
 bool fuzz_same_content(int a, int b)
 {
     struct hk_bytes one = fuzz_content(a), other = fuzz_content(b);

@@ -46,8 +46,9 @@ struct fuzz_path fuzz_path(const char *name);
 void fuzz_make_dir(const char *name);
 /* Write the file NAME there. */
 void fuzz_put(const char *name, struct hk_bytes content);
-/* The whole of an open file. The caller frees the result's p. */
+/* The whole of an open file, and of NAME there. The caller frees the result's p. */
 struct hk_bytes fuzz_content(int fd);
+struct hk_bytes fuzz_file_content(const char *name);
 bool fuzz_same_content(int a, int b);
 /* Remove what is in the private directory; called after each input. */
 void fuzz_empty_dir(void);

@@ -94,6 +94,8 @@ def safetensors():
         "t": entry("I8", [4], 0, 4)}), 4
 
 
+# ---- the whole of small files ----
+
 def fixtures(*patterns):
     """(name, content) of small files under tests/fixtures."""
     for pattern in patterns:
@@ -107,7 +109,7 @@ def files():
     for name, header, size in safetensors():
         yield name, struct.pack("<Q", len(header)) + header.encode() + bytes(range(size))
     for name, description in containers():
-        yield name, mkhk.build(description).data
+        yield name, bytes(mkhk.build(description).data)
     yield from fixtures("malformed/*.gguf", "malformed/*.safetensors", "cases/*.gguf",
                         "cases/*.safetensors", "cases/hostile/*.hk")
 
@@ -119,7 +121,252 @@ def headers():
         yield name, content[8:8 + int.from_bytes(content[:8], "little")]
 
 
-TARGETS = {"open": files, "convert": files, "safetensors": headers}
+# ---- inputs of several parts ----
+
+def edits():
+    """Scripts of fuzz_edit.c: sets, deletes, appends, a rollback."""
+    scripts = {"set": b"\x00\x00\x05\x04newkfour", "grow": b"\x00\x00\xc5\x04newk\xff\x00\x00\xc5\x04newk\x10",
+               "delete": b"\x00\x00\x00\x00\x00\x00\x00\x01",
+               "several": b"\x01\x02\x05\x01a12345\x00\x00\x05\x01b54321",
+               "append": b"\x04\x00\x00\x01\x04name\x02to\x08contents\x04\x05\x00\x01\x01b\x00\x04more"
+                         b"\x00\x00\xc5\x04newk\xff\x06\x01",
+               "bound": b"\x05\x01\x01\x00\x02ab\x00\x06papers\x00\x00\x05\x01a12345\x06\x00\x07\x00"}
+    for i, (name, content) in enumerate((n, c) for n, c in files() if c[:4] == b"HKNT"):
+        for k, (script, code) in enumerate(scripts.items()):
+            if name in ("small", "records") or (i + k) % len(scripts) == 0:
+                yield "%s-%s" % (name, script), code + SEPARATOR + content
+
+
+LETTERS = [chr(b) if 0x20 < b < 0x7f or b > 0xa0 and b != 0xad else None for b in range(256)]
+for _i, _b in enumerate([b for b in range(256) if LETTERS[b] is None]):
+    LETTERS[_b] = chr(0x100 + _i)
+BLANK = "\u2581"
+
+
+def vocabularies():
+    def one(options, tokens, merges=(), pre="", text=" the  other\nthing"):
+        return SEPARATOR.join(part if isinstance(part, bytes) else "\n".join(part).encode() for part in (
+            options, tokens, merges, (pre,), (text,)))
+    merges = ["t h", "th e", "Ġ the", "Ġ t"]
+    words = ["\x01 the", "\x01 th", "\x01 Ġthe", "\x01 Ġt"]
+    added = ["\x03 <s>", "\x04\x03<tool>", "\x04\x08word", "\x04\x01 x"]
+    yield "bpe", one(b"\x0b\x00\x01\xff\x00", words, merges, "gpt-2")
+    yield "bpe-long", one(b"\x19\xff\xff\xff\x7f", words, merges, "llama-bpe")
+    yield "bpe-pattern", one(b"\x09\x00\x01\xff\x00", words, merges, "/\\s+|\\p{L}+\n\\p{N}{1,3}", "a1 22 the12345")
+    yield "bpe-added", one(b"\x4f\x00\x01\xff\x02", words + added, merges, "qwen2", " <s> a  <tool>  e\u0301 word x")
+    yield "spm", one(b"\x08\x00\x01\x00\x00", ["\x01%c%s" % (i + 1, t) for i, t in enumerate(
+        [BLANK, "t", "h", "e", "th", "the", BLANK + "the", BLANK + "t"])])
+    few = ["\x02 <unk>", "\x01\x09" + BLANK, "\x01\x08ab", "\x01\x07a", "\x01\x07b", "\x05\x01abab"]
+    yield "spm-added", one(b"\x8e\x01\x02\x00\x01\x10", few + added, text="ab abab <s>  x <tool>")
+
+
+def metas():
+    for kind, text in enumerate(['{"type":"string","value":"a\\u0000b"}', "text", "-12", "0.1", "true",
+                                 '{"a":[1,2.5]}', "any", '["a","b"]', "[0.5,1e9]", "[1,-2]"]):
+        yield "text-%d" % kind, bytes([kind]) + text.encode()
+    for kind, raw in enumerate([b"a\xff\x00", bytes(8), struct.pack("<d", float("nan")), b"\x02", b"{}",
+                                struct.pack("<IIIII", 1, 2, 0, 1, 2) + b"xy"]):
+        yield "raw-%d" % kind, bytes([11 + kind]) + raw
+    yield "base64", b'\x00{"type":"float","base64":"AAAAAAAA+H8="}'
+
+
+SHAPES = {"attn_norm": [0], "attn_q": [0, 0], "attn_k": [2, 0], "attn_v": [2, 0], "attn_output": [0, 0],
+          "ffn_norm": [0], "ffn_gate": [1, 0], "ffn_up": [1, 0], "ffn_down": [0, 1]}
+
+
+def model(arch="llama", width=8, ffn=12, vocab=4, kind="f32", block=(1, 4), more=(), metadata=()):
+    """A .hk of one layer with two heads, one of keys and values; MORE adds (name, sizes) to the layer."""
+    def one(name, shape):
+        count, k, (elems, size) = 1, kind, block
+        for n in shape:
+            count *= n
+        if len(shape) == 1 or shape[-1] % elems:
+            k, elems, size = "f32", 1, 4
+        data = {"repeat": [{"f32": [0.25]}, count]} if k == "f32" else {"repeat": ["\x11", count // elems * size]}
+        return {"name": name, "type": k, "shape": shape, "data": data}
+    sizes = [width, ffn, width // 2, vocab]
+    layer = dict(SHAPES, **dict(more))
+    keys = {"block_count": 1, "embedding_length": width, "feed_forward_length": ffn, "attention.head_count": 2,
+            "attention.head_count_kv": 1, "rope.dimension_count": width // 2, "context_length": 16}
+    return {"metadata": [["general.architecture", "string", arch]] +
+            [[arch + "." + k, "int64", v] for k, v in keys.items()] +
+            [[arch + ".attention.layer_norm_rms_epsilon", "float64", 1e-5]] + list(metadata),
+            "alignment": 32,
+            "tensors": [one("token_embd.weight", [vocab, width]), one("output_norm.weight", [width])] +
+            [one("blk.0.%s" % (n if "." in n else n + ".weight"), [sizes[i] for i in shape])
+             for n, shape in layer.items()]}
+
+
+def models():
+    biases = [("attn_q.bias", [0]), ("attn_k.bias", [2]), ("attn_v.bias", [2])]
+    scaling = [["llama.rope.scaling.type", "string", "yarn"], ["llama.rope.scaling.factor", "float64", 4.0],
+               ["llama.rope.scaling.original_context_length", "int64", 8]]
+    wide = {"width": 32, "ffn": 64}
+    for name, d in (("llama", model()), ("qwen2", model("qwen2", more=biases)),
+                    ("qwen3", model("qwen3", more=[("attn_q_norm", [2]), ("attn_k_norm", [2])])),
+                    ("yarn", model(metadata=scaling)), ("mistral", model("mistral", kind="f16", block=(1, 2))),
+                    ("q8_0", model(kind="q8_0", block=(32, 34), **wide)),
+                    ("q4_0", model(kind="q4_0", block=(32, 18), **wide)),
+                    ("mxfp4", model(kind="mxfp4", block=(32, 17), **wide)),
+                    ("bf16", model(kind="bf16", block=(1, 2), **wide))):
+        yield name, bytes(mkhk.build(d).data)
+    for name, content in fixtures("malformed/valid-base.gguf", "cases/hostile/*.hk"):
+        yield name, content
+
+
+def sets():
+    def shard(i, count, name):
+        return bytes(mkhk.build({"header": {"split_index": i, "split_count": count},
+                                 "metadata": [["split_index", "int64", i], ["split_count", "int64", count],
+                                              ["general.architecture", "string", "test"]][0 if i else 2:],
+                                 "tensors": [tensor("f32", [8], F8, name=name)]}).data)
+
+    def tensors(name):
+        header = json.dumps({name: entry("F32", [2], 0, 8)}).encode()
+        return struct.pack("<Q", len(header)) + header + bytes(8)
+
+    def index(names, suffix, size):
+        return json.dumps({"metadata": {"total_size": size}, "weight_map": {
+            n: "m-%05d-of-%05d.%s" % (i + 1, len(names), suffix) for i, n in enumerate(names)}}).encode()
+    yield "hk", SEPARATOR.join([index("ab", "hk", 64), shard(0, 2, "a"), shard(1, 2, "b")])
+    yield "hk-3", SEPARATOR.join([b"", shard(0, 3, "a"), shard(1, 3, "b"), shard(2, 3, "c")])
+    yield "safetensors", SEPARATOR.join([index("ab", "safetensors", 16), tensors("a"), tensors("b")])
+    yield "single", SEPARATOR.join([index(["a.weight", "a.bias"], "hk", 48), bytes(mkhk.build(mkhk.SMALL).data)])
+    base = dict(fixtures("malformed/valid-base.gguf"))["valid-base.gguf"]
+    yield "gguf", SEPARATOR.join([b"", base, base])
+
+
+def hf_header(width=4, ffn=6, vocab=260, dtype="F32", more=()):
+    size, at, header = {"F32": 4, "BF16": 2}[dtype], 0, {"__metadata__": {"format": "pt"}}
+    layer = {"input_layernorm": [0], "self_attn.q_proj": [0, 0], "self_attn.k_proj": [2, 0],
+             "self_attn.v_proj": [2, 0], "self_attn.o_proj": [0, 0], "post_attention_layernorm": [0],
+             "mlp.gate_proj": [1, 0], "mlp.up_proj": [1, 0], "mlp.down_proj": [0, 1]}
+    shapes = {"model.embed_tokens.weight": [3, 0], "model.norm.weight": [0]}
+    shapes.update({"model.layers.0.%s.weight" % n: s for n, s in layer.items()})
+    shapes.update(more)
+    for name, shape in shapes.items():
+        shape = [[width, ffn, width // 2, vocab][i] for i in shape]
+        n = size
+        for k in shape:
+            n *= k
+        header[name] = entry(dtype, shape, at, at + n)
+        at += n
+    return json.dumps(header).encode()
+
+
+def config(family="llama", name="LlamaForCausalLM", vocab=260, **more):
+    c = {"model_type": family, "architectures": [name], "hidden_size": 4, "intermediate_size": 6,
+         "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64,
+         "vocab_size": vocab, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True,
+         "bos_token_id": 258, "eos_token_id": 259, "hidden_act": "silu", "torch_dtype": "float32"}
+    return json.dumps(dict(c, **more)).encode()
+
+
+def token(i, content, **more):
+    return dict({"id": i, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+                 "normalized": False, "special": True}, **more)
+
+
+def tokenizer_bpe(pre=None, normalizer=None):
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": pre is None}
+    vocab = {letter: i for i, letter in enumerate(LETTERS)}
+    vocab.update({"th": 256, "the": 257})
+    return json.dumps({
+        "version": "1.0", "added_tokens": [token(258, "<s>"), token(259, "</s>", lstrip=True)],
+        "normalizer": normalizer,
+        "pre_tokenizer": level if pre is None else {"type": "Sequence", "pretokenizers": [pre, level]},
+        "post_processor": None, "decoder": dict(level, use_regex=True),
+        "model": {"type": "BPE", "vocab": vocab, "merges": ["t h", ["th", "e"]]}}, ensure_ascii=False).encode()
+
+
+def tokenizer_spm():
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    vocab.update({"<0x%02X>" % b: 3 + b for b in range(256)})
+    vocab[BLANK] = 259
+    return json.dumps({
+        "version": "1.0", "added_tokens": [token(i, t) for i, t in enumerate(("<unk>", "<s>", "</s>"))],
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": BLANK}, {"type": "Replace", "pattern": {"String": " "}, "content": BLANK}]},
+        "pre_tokenizer": None, "post_processor": None,
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": BLANK}, "content": " "}, {"type": "ByteFallback"},
+            {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+        "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocab,
+                  "merges": []}}, ensure_ascii=False).encode()
+
+
+def directories():
+    own = json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "add_bos_token": True,
+                      "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 64,
+                      "chat_template": "{{ messages }}"}).encode()
+    split = {"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}|\\p{L}+|\\s+"}, "behavior": "Isolated", "invert": False}
+    biases = [("model.layers.0.self_attn.%s_proj.bias" % n, [i]) for n, i in (("q", 0), ("k", 2), ("v", 2))]
+    norms = [("model.layers.0.self_attn.%s_norm.weight" % n, [2]) for n in "qk"]
+    rope = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32}
+    yield "bpe", SEPARATOR.join([config(), tokenizer_bpe(), own, b"", hf_header()])
+    yield "split", SEPARATOR.join([config(rope_scaling=rope), tokenizer_bpe(split, {"type": "NFC"}), b"{}",
+                                   b"{% for m in messages %}{{ m }}{% endfor %}", hf_header(dtype="BF16")])
+    yield "spm", SEPARATOR.join([config(bos_token_id=1, eos_token_id=[2]), tokenizer_spm(), own, b"", hf_header()])
+    digits = {"type": "Digits", "individual_digits": True}
+    yield "qwen2", SEPARATOR.join([config("qwen2", "Qwen2ForCausalLM"), tokenizer_bpe(digits), b"", b"",
+                                   hf_header(more=biases)])
+    yield "qwen3", SEPARATOR.join([config("qwen3", "Qwen3ForCausalLM", head_dim=2), tokenizer_bpe(), b"", b"",
+                                   hf_header(more=norms + [("lm_head.weight", [3, 0])])])
+    yield "untokenized", SEPARATOR.join([config("mistral", "MistralForCausalLM", vocab=4, sliding_window=None),
+                                         b"", b"", b"", hf_header(vocab=4)])
+
+
+def adapters():
+    def header(tensors):
+        at, out = 0, {"__metadata__": {"format": "pt"}}
+        for name, shape in tensors.items():
+            n = 4
+            for k in shape:
+                n *= k
+            out["base_model.model." + name] = entry("F32", shape, at, at + n)
+            at += n
+        return json.dumps(out).encode()
+
+    def settings(**more):
+        return json.dumps(dict({"peft_type": "LORA", "r": 2, "lora_alpha": 4, "bias": "none",
+                                "target_modules": ["q_proj"]}, **more)).encode()
+    layer = "model.layers.0."
+    q = {layer + "self_attn.q_proj.lora_A.weight": [2, 8], layer + "self_attn.q_proj.lora_B.weight": [8, 2]}
+    down = {layer + "mlp.down_proj.lora_A.weight": [1, 12], layer + "mlp.down_proj.lora_B.weight": [8, 1]}
+    yield "pair", settings() + SEPARATOR + header(q)
+    yield "patterns", settings(rank_pattern={"down_proj": 1}, alpha_pattern={".*down_proj": 3}, use_rslora=True,
+                               target_modules=["q_proj", "down_proj"]) + SEPARATOR + header(dict(q, **down))
+    yield "dora", settings(use_dora=True) + SEPARATOR + header(
+        dict(q, **{layer + "self_attn.q_proj.lora_magnitude_vector": [8]}))
+    yield "whole", settings(modules_to_save=["norm", "lm_head"]) + SEPARATOR + header(
+        {"model.norm.weight": [8], "lm_head.weight": [4, 8]})
+    yield "embedding", settings(target_modules=["embed_tokens"]) + SEPARATOR + header(
+        {"model.embed_tokens.lora_embedding_A": [2, 4], "model.embed_tokens.lora_embedding_B": [8, 2]})
+    yield "tokens", settings(trainable_token_indices={"embed_tokens": [1, 2]}) + SEPARATOR + header(
+        {"model.embed_tokens.token_adapter.trainable_tokens_delta": [2, 8]})
+    yield "bias", settings(bias="all", fan_in_fan_out=False, init_lora_weights=True) + SEPARATOR + header(
+        dict(q, **{layer + "self_attn.q_proj.bias": [8]}))
+
+    def text(s):
+        return struct.pack("<Q", len(s)) + s.encode()
+    words = {"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora"}
+    pairs = [(k, struct.pack("<I", 8) + text(v)) for k, v in words.items()]
+    pairs.append(("adapter.lora.alpha", struct.pack("<If", 6, 4.0)))
+    head, data = b"", b""
+    for name, rows, cols in (("blk.0.attn_q.weight.lora_a", 2, 8), ("blk.0.attn_q.weight.lora_b", 8, 2),
+                             ("blk.0.ffn_down.weight.lora_a", 2, 12), ("blk.0.ffn_down.weight.lora_b", 8, 2)):
+        head += text(name) + struct.pack("<IQQIQ", 2, cols, rows, 0, len(data))
+        data += struct.pack("<f", 0.01) * (rows * cols)
+        data += bytes(-len(data) % 32)
+    raw = b"GGUF" + struct.pack("<IQQ", 3, 4, len(pairs)) + b"".join(text(k) + v for k, v in pairs) + head
+    yield "gguf", SEPARATOR + raw + bytes(-len(raw) % 32) + data
+    for name, content in fixtures("cases/*.gguf"):
+        yield name, SEPARATOR + content
+
+
+TARGETS = {"open": files, "convert": files, "safetensors": headers, "model": models, "set": sets,
+           "dir": directories, "adapter": adapters}
 
 
 def main():
