@@ -1,78 +1,10 @@
 /* hk_convert(): everything of a file into a new one of the same or another format. This file makes
  * .hk; foreign/gguf_write.c and foreign/st_write.c make the others. */
 #include "libhkfmt/convert.h"
-#include "libhkfmt/edit.h"
 #include "libhkfmt/foreign/st.h"
 #include "libhkfmt/le.h"
 #include "libhkfmt/view.h"
 #include "libhkfmt/wire.h"
-
-/* SIZE bytes at OFFSET that are no record: what begins behind START ends the records there. */
-static void end_before(uint64_t start, uint64_t *end, uint64_t offset, uint64_t size)
-{
-    if (size > 0 && offset >= start && offset < *end)
-        *end = offset;
-}
-
-/* What an interrupted metadata edit left behind the records is none of them, nor is what lies
- * behind that. */
-static void end_before_staging(const struct hk_file *f, const uint8_t *map, uint64_t start,
-                               uint64_t *end)
-{
-    uint64_t at = start;
-    if (f->record_count > 0) {
-        const struct hk_record *last = &f->records[f->record_count - 1];
-        at = last->data_offset + last->data_size;
-        at += (8 - at % 8) % 8;
-    }
-    uint64_t first = hk_staging_start(map, *end);
-    if (first >= start)
-        *end = first;
-    if (at < *end && hk_is_staging(map + at, *end - at))
-        *end = at;
-}
-
-/* Sections may be anywhere: an old metadata edit of the reference put metadata behind the
- * records. */
-struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
-{
-    const struct hk_part *p = &f->parts[part];
-    if (f->format != HK_FORMAT_HK || f->without_appendix || p->size < HK_HEADER_SIZE)
-        return (struct hk_bytes){0};
-    const uint8_t *h = p->map;
-    uint64_t start = le64(h + HK_AT_APPENDIX_OFFSET), end = p->size;
-    end_before(start, &end, le64(h + HK_AT_METADATA_OFFSET), le64(h + HK_AT_METADATA_SIZE));
-    end_before(start, &end, le64(h + HK_AT_TOC_OFFSET), le64(h + HK_AT_TOC_SIZE));
-    for (size_t i = 0; i < f->tensor_count; i++) {
-        const struct hk_tensor *t = &f->tensors[i];
-        if (t->part != part)
-            continue;
-        end_before(start, &end, t->data_offset, t->data_size);
-        end_before(start, &end, t->scale_offset, t->scale_size);
-        end_before(start, &end, t->residual_offset, t->residual_size);
-    }
-    if (f->part_count == 1)
-        end_before_staging(f, p->map, start, &end);
-    if (start == 0 || start >= end)
-        return (struct hk_bytes){0};
-    return (struct hk_bytes){h + start, (size_t)(end - start)};
-}
-
-/* Only a whole file has an appendix that can be carried on, and records are padded to 8 from its
- * beginning. */
-static enum hk_status check_appendix(const struct hk_file *f, struct hk_error *err)
-{
-    for (size_t i = 0; i < f->part_count && f->part_count > 1; i++)
-        if (hk_appendix_bytes(f, i).n > 0)
-            return hk_fail(err, HK_E_UNSUPPORTED, HK_AT_APPENDIX_OFFSET,
-                           "shard %zu has appendix records, which a whole file cannot take over",
-                           i + 1);
-    if (hk_appendix_bytes(f, 0).n > 0 && f->header.appendix_offset % 8 != 0)
-        return hk_fail(err, HK_E_FORMAT, HK_AT_APPENDIX_OFFSET,
-                       "appendix_offset %llu is no multiple of 8",
-                       (unsigned long long)f->header.appendix_offset);
-    return HK_OK;
-}
 
 static enum hk_status set_metadata(const struct hk_file *f, struct hk_writer *w,
                                    struct hk_error *err)
@@ -159,17 +91,15 @@ static enum hk_status to_hk(struct hk_file *f, const struct hk_convert_options *
                             const struct hk_writer_options *split, struct hk_out *out,
                             struct hk_error *err)
 {
-    enum hk_status status = check_appendix(f, err);
-    if (status != HK_OK)
-        return status;
-    struct hk_bytes appendix = hk_appendix_bytes(f, 0);
+    const struct hk_bytes appendix =
+        opt->history == HK_HISTORY_DROP ? (struct hk_bytes){0} : hk_appendix_bytes(f, 0);
     struct hk_writer_options options = {
         .alignment = opt->alignment, .appendix_size = appendix.n, .room = opt->room};
     if (f->format == HK_FORMAT_HK)
         options.flags = f->header.flags;
     choose_split(f, split, &options);
     struct hk_copying c = {.from = f, .opt = opt, .all = appendix.n};
-    status = hk_writer_new(&c.writer, &options, err);
+    enum hk_status status = hk_writer_new(&c.writer, &options, err);
     if (status == HK_OK)
         status = write_hk(&c, appendix, out, err);
     hk_copying_end(&c);
@@ -200,16 +130,40 @@ static enum hk_status check_options(const struct hk_convert_options *opt, struct
     return HK_OK;
 }
 
+/* Tensors that have another form, decoded to opt->dense. */
+static enum hk_status dense_view(struct hk_view **out, struct hk_file *f,
+                                 const struct hk_convert_options *opt, struct hk_error *err)
+{
+    struct hk_view *v = NULL;
+    enum hk_status st = hk_view_new(&v, f, err);
+    if (st == HK_OK)
+        st = hk_st_decode(v, opt, err);
+    if (st == HK_OK)
+        st = hk_view_ready(v, err);
+    if (st != HK_OK)
+        hk_view_free(&v);
+    *out = v;
+    return st;
+}
+
 enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_format to,
                           const struct hk_convert_options *opt, struct hk_error *err)
 {
     enum hk_status status = check_options(opt, err);
     struct hk_view *v = NULL;
+    if (status == HK_OK)
+        status = hk_check_history(f, to, opt, err);
     if (status == HK_OK && to == HK_FORMAT_GGUF)
         status = hk_gguf_view(&v, f, opt, err);
     else if (status == HK_OK && to == HK_FORMAT_SAFETENSORS)
         status = hk_st_view(&v, f, opt, err);
-    if (status == HK_OK)
+    else if (status == HK_OK && to == HK_FORMAT_HK && opt->decode)
+        status = dense_view(&v, f, opt, err);
+    if (status == HK_OK && v != NULL)
+        status = hk_check_history(v->file, to, opt, err);
+    if (status != HK_OK)
+        hk_view_free(&v);
+    else
         *out = v;
     return status;
 }

@@ -48,8 +48,14 @@ enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
 /* One line to opt->loss. */
 void hk_lost(const struct hk_convert_options *opt, const char *fmt, ...) HK_PRINTF(2, 3);
 
-/* Bytes of appendix records in part PART of a .hk. */
+/* Bytes of appendix records in part PART of a .hk, or of the .hk that view F was made from, unless
+ * it leaves them behind (carry.c). */
 struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part);
+/* Whether F, as it is or as a view, can be written as TO with its records, or OPT says that they
+ * are left out. HK_E_UNSUPPORTED names the options; that a bound base no longer holds goes to
+ * opt->loss. */
+enum hk_status hk_check_history(const struct hk_file *f, enum hk_format to,
+                                const struct hk_convert_options *opt, struct hk_error *err);
 /* KV belongs to one file of a sharded set that becomes a whole (format-notes 1.2). */
 bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv);
 

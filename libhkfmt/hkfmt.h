@@ -846,6 +846,15 @@ HK_API void hk_edit_discard(struct hk_edit **e);
 
 /* ---- converting ---- */
 
+/* What becomes of the version history, the appendix records, of a .hk. */
+enum hk_history_choice {
+    HK_HISTORY_CARRY, /* goes along to .hk, into the first shard of several; HK_E_UNSUPPORTED where
+                         TO has no place for it, or tensors change their types */
+    HK_HISTORY_DROP,  /* left out */
+    HK_HISTORY_KEEP,  /* as CARRY, but also where tensors change their types: opt->loss is told that
+                         a bound base no longer holds */
+};
+
 struct hk_convert_options {
     uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF; others have none */
     void (*progress)(void *arg, uint64_t done, uint64_t all); /* payload bytes; may be NULL */
@@ -856,6 +865,8 @@ struct hk_convert_options {
     /* What a tensor becomes that safetensors has no type for, one of f32 (exact), f16, bf16. */
     enum hk_type dense;
     uint64_t room; /* to .hk: as in struct hk_writer_options */
+    bool decode;   /* to .hk: tensors that safetensors has no type for become DENSE there too */
+    enum hk_history_choice history;
     /* ---- hk_save() only ---- */
     uint64_t split_size; /* max payload bytes of a shard; 0: one file */
     bool replace;        /* an existing file or directory may be replaced */
@@ -865,8 +876,7 @@ struct hk_convert_options {
 
 /* Write all of F to OUT as one file of format TO (not HK_FORMAT_HF); OUT is not committed. Nothing
  * is lost silently: HK_E_UNSUPPORTED and HK_E_RANGE name the key or tensor that TO cannot carry,
- * and what is merely rounded goes to opt->loss. .hk to .hk keeps the appendix. F may be a stream.
- */
+ * and what is merely rounded goes to opt->loss. F may be a stream. */
 HK_API HK_MUST enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
                                          const struct hk_convert_options *opt, struct hk_out *out,
                                          struct hk_error *err);

@@ -69,7 +69,8 @@ struct hk_file {
     size_t tensor_count;
     struct hk_how
         *how; /* of a view (view.h): where the bytes of each tensor come from, else NULL */
-    bool without_appendix; /* a view that leaves the records behind */
+    const struct hk_file *origin; /* of a view: the open file whose records it has, else NULL */
+    bool without_appendix;        /* a view that leaves the records behind */
     struct hk_record *records;
     size_t record_count;
     struct hk_index kv_index, tensor_index;

@@ -32,16 +32,6 @@ static enum hk_status save_one(const struct hk_saving *s, const char *path, stru
     return status;
 }
 
-static enum hk_status check_appendix(const struct hk_file *f, struct hk_error *err)
-{
-    for (size_t i = 0; i < f->part_count; i++)
-        if (hk_appendix_bytes(f, i).n > 0)
-            return hk_fail(err, HK_E_UNSUPPORTED, f->header.appendix_offset,
-                           "the file has an appendix of %zu records, which shards cannot carry",
-                           f->record_count);
-    return HK_OK;
-}
-
 /* S->plan of a view of F, which is left in *OUT if there are several shards. */
 static enum hk_status plan(struct hk_saving *s, struct hk_file *f, struct hk_view **out,
                            struct hk_error *err)
@@ -54,7 +44,7 @@ static enum hk_status plan(struct hk_saving *s, struct hk_file *f, struct hk_vie
         status = hk_plan_shards(&s->plan, v->file, s->to, s->opt->split_size, err);
     if (status == HK_OK && s->plan.count > 1) {
         *out = v;
-        return check_appendix(f, err);
+        return HK_OK;
     }
     hk_view_free(&v);
     return status;

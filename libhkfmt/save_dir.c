@@ -194,6 +194,8 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
     struct place p = {.kind = &kind};
     enum hk_status status = find_place(&p, path, opt->replace, input, err);
     if (status == HK_OK)
+        status = hk_check_history(f, HK_FORMAT_HF, opt, err);
+    if (status == HK_OK)
         status = write_model(f, opt, &p, err);
     free_place(&p);
     return status;

@@ -104,6 +104,7 @@ enum hk_status hk_plan_view(struct hk_view **out, struct hk_file *whole, enum hk
         hk_view_range(&v, whole, p->first[number], p->first[number + 1] - p->first[number], err);
     if (status != HK_OK)
         return status;
+    v->file->without_appendix = v->file->without_appendix || number > 0;
     if (to == HK_FORMAT_HK)
         mark_hk(v, number);
     else if (to == HK_FORMAT_GGUF)

@@ -46,6 +46,8 @@ static enum hk_status fill(struct hk_view *v, size_t first, size_t count, struct
     f->header = v->from->header;
     f->parts = v->from->parts;
     f->part_count = v->from->part_count;
+    f->origin = v->from->origin != NULL ? v->from->origin : v->from;
+    f->without_appendix = v->from->without_appendix;
     f->tensors = calloc(count + 1, sizeof *f->tensors);
     f->how = calloc(count + 1, sizeof *f->how);
     if (f->tensors == NULL || f->how == NULL)

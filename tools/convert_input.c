@@ -32,7 +32,8 @@ static bool is_gguf_pipe(void)
 /* Only these two are written in the order of the input's bytes, and to one file. */
 static bool takes_stream(const struct convert_job *j)
 {
-    return (j->to == HK_FORMAT_HK || j->to == HK_FORMAT_GGUF) && j->options.split_size == 0;
+    const bool alike = j->to == HK_FORMAT_GGUF || (j->to == HK_FORMAT_HK && !j->options.decode);
+    return alike && j->options.split_size == 0;
 }
 
 enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, struct hk_error *err)

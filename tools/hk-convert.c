@@ -4,20 +4,33 @@
 
 #include "tools/convert.h"
 
-enum { OPT_ALIGN, OPT_BASE, OPT_FORCE, OPT_MAX_OUTPUT, OPT_ROOM, OPT_SPLIT, OPT_TO, OPT_TYPE };
+enum {
+    OPT_ALIGN,
+    OPT_BASE,
+    OPT_FORCE,
+    OPT_KEEP,
+    OPT_MAX_OUTPUT,
+    OPT_NO_HISTORY,
+    OPT_ROOM,
+    OPT_SPLIT,
+    OPT_TO,
+    OPT_TYPE,
+};
 
 static const struct tool_option options[] = {
     [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
     [OPT_BASE] = {"base", 0, "MODEL",
                   "IN is a low-rank adapter for MODEL: write it in another form"},
     [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_KEEP] = {"keep-history", 0, NULL, "keep records where tensors change their types"},
     [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
+    [OPT_NO_HISTORY] = {"no-history", 0, NULL, "leave the version history out"},
     [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes for metadata to grow by (k, M, G)"},
     [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
     [OPT_TO] = {"to", 0, "FORMAT",
                 "write hk, gguf, safetensors, hf or peft, whatever OUT is called"},
     [OPT_TYPE] = {"type", 0, "TYPE",
-                  "what quantised tensors become in safetensors and hf: f16, bf16, f32"},
+                  "what quantised tensors become in hk, safetensors and hf: f16, bf16, f32"},
 };
 
 static const struct tool tool = {
@@ -68,6 +81,13 @@ static enum hk_type type_option(const char *value)
     return (enum hk_type)info->type;
 }
 
+static void take_history(struct convert_job *j, enum hk_history_choice choice)
+{
+    if (j->options.history != HK_HISTORY_CARRY && j->options.history != choice)
+        tool_usage("--no-history and --keep-history exclude each other");
+    j->options.history = choice;
+}
+
 static void take_option(struct convert_job *j, int option, const char *value)
 {
     switch (option) {
@@ -83,6 +103,12 @@ static void take_option(struct convert_job *j, int option, const char *value)
     case OPT_MAX_OUTPUT:
         j->options.max_output = tool_max_output(value);
         break;
+    case OPT_KEEP:
+        take_history(j, HK_HISTORY_KEEP);
+        break;
+    case OPT_NO_HISTORY:
+        take_history(j, HK_HISTORY_DROP);
+        break;
     case OPT_ROOM:
         j->options.room = room_option(value);
         break;
@@ -94,7 +120,7 @@ static void take_option(struct convert_job *j, int option, const char *value)
         break;
     case OPT_TYPE:
         j->options.dense = type_option(value);
-        j->type_given = true;
+        j->options.decode = true;
         break;
     }
 }
@@ -119,8 +145,9 @@ static void check_adapter(const struct convert_job *j)
     if (j->to == HK_FORMAT_HK)
         tool_usage("an adapter becomes gguf, safetensors or peft (--to); hk-append --lora puts it "
                    "into a .hk");
-    if (j->type_given || j->options.split_size > 0)
-        tool_usage("--%s is for models, not for adapters", j->type_given ? "type" : "split-size");
+    if (j->options.decode || j->options.split_size > 0)
+        tool_usage("--%s is for models, not for adapters",
+                   j->options.decode ? "type" : "split-size");
     if (convert_is_standard(j->in) && convert_is_standard(j->base))
         tool_usage("standard input is either the adapter or the model of --base");
 }
@@ -132,9 +159,10 @@ static void check(const struct convert_job *j)
     else if (j->peft)
         tool_usage("--to peft is for adapters: --base says which model IN is for");
     const bool dense = j->to == HK_FORMAT_SAFETENSORS || j->to == HK_FORMAT_HF;
-    if (j->type_given && !dense)
-        tool_usage("--type is for safetensors and hf: in %s, tensors keep their types",
-                   hk_format_name(j->to));
+    if (j->options.decode && j->to == HK_FORMAT_GGUF)
+        tool_usage("--type is for hk, safetensors and hf: in gguf, tensors keep their types");
+    if (j->options.history == HK_HISTORY_KEEP && j->to != HK_FORMAT_HK)
+        tool_usage("--keep-history is for hk: %s has no history", hk_format_name(j->to));
     if (j->options.alignment != 0 && dense)
         tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
     if (j->options.room != 0 && j->to != HK_FORMAT_HK)

@@ -225,23 +225,12 @@ static enum hk_status write_gguf(struct making *m, struct hk_copying *c, struct 
     return status != HK_OK ? status : copy_payloads(m, c, err);
 }
 
-static enum hk_status check_appendix(const struct hk_file *f, struct hk_error *err)
-{
-    for (size_t i = 0; i < f->part_count; i++)
-        if (hk_appendix_bytes(f, i).n > 0)
-            return hk_fail(err, HK_E_UNSUPPORTED, f->header.appendix_offset,
-                           "the file has appendix records, which GGUF cannot carry");
-    return HK_OK;
-}
-
 enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_options *opt,
                                   struct hk_out *out, struct hk_error *err)
 {
     struct making m = {.f = f, .opt = opt};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};
-    enum hk_status status = check_appendix(f, err);
-    if (status == HK_OK)
-        status = choose_alignment(&m, err);
+    enum hk_status status = choose_alignment(&m, err);
     if (status == HK_OK)
         status = hk_gguf_types_read(f, &m.types, err);
     if (status == HK_OK)

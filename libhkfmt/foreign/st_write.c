@@ -122,15 +122,6 @@ static enum hk_status make_plan(struct plan *p, struct hk_error *err)
     return status == HK_OK ? close_head(p, err) : status;
 }
 
-static enum hk_status check_appendix(const struct hk_file *f, struct hk_error *err)
-{
-    for (size_t i = 0; i < f->part_count; i++)
-        if (hk_appendix_bytes(f, i).n > 0)
-            return hk_fail(err, HK_E_UNSUPPORTED, f->header.appendix_offset,
-                           "the file has appendix records, which safetensors cannot carry");
-    return HK_OK;
-}
-
 static enum hk_status write_planned(const struct plan *p, struct hk_copying *c,
                                     struct hk_error *err)
 {
@@ -156,9 +147,7 @@ enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_conv
 {
     struct plan p = {.f = f};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};
-    enum hk_status status = check_appendix(f, err);
-    if (status == HK_OK)
-        status = make_plan(&p, err);
+    enum hk_status status = make_plan(&p, err);
     if (status == HK_OK)
         status = write_planned(&p, &c, err);
     hk_copying_end(&c);

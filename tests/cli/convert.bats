@@ -148,8 +148,8 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
 
 @test "options are checked before any file is looked at" {
     local arguments
-    for arguments in '--split-size 0' '--split-size x' '--split-size 1T' '--type q4_0 --to hf' '--type f16' \
-        '--type bf16 --to gguf' '--align 64 --to hf' '--align 64 --to safetensors' \
+    for arguments in '--split-size 0' '--split-size x' '--split-size 1T' '--type q4_0 --to hf' '--type q4_0' \
+        '--type bf16 --to gguf' '--keep-history --to gguf' '--keep-history --no-history' '--align 64 --to hf' '--align 64 --to safetensors' \
         '--align 3' '--align 0' '--align 131072' '--align x' '--align 4k' '--to exe' '--to' '--what' \
         '-x' 'more'; do
         # shellcheck disable=SC2086
@@ -348,7 +348,7 @@ PY
     assert_fails 1 "tensor 't41': .hk has no storage type q1_0"
     mkhk r.hk '{"appendix":[{"name":"r","data":"x"}]}'
     t hk-convert r.hk x.gguf
-    assert_fails 1 appendix
+    assert_fails 1 'gguf cannot hold the appendix of 1 record; --no-history leaves it out'
     mkhk b.hk '{"metadata":[["k.opaque","bytes",{"hex":"0102"}]]}'
     t hk-convert b.hk x.gguf
     assert_fails 1 k.opaque

@@ -161,18 +161,6 @@ PY
         '[["a","f32",0],["b","f32",1],["c","f32",2]]'
 }
 
-@test "shards cannot carry an appendix" {
-    mkhk with.hk '{"tensors":[{"name":"a","type":"f32","shape":[1],"data":{"f32":[1]}},
-        {"name":"b","type":"f32","shape":[1],"data":{"f32":[2]}}],
-        "appendix":[{"type":"code_eval","name":"n","target":"t","generation":1,"data":"x"}]}'
-    t hk-convert --split-size 4 with.hk s.hk
-    assert_fails 1 'an appendix of 1 records, which shards cannot carry'
-    hk-convert --split-size 8 with.hk s.hk
-    hk-convert with.hk whole.hk
-    assert_same whole.hk s.hk
-    assert_files model.gguf with.hk whole.hk s.hk
-}
-
 @test "a thousand shards, in little time and with few open files" {
     "$PYTHON" - <<'PY'
 import struct
