@@ -1,6 +1,7 @@
 /* Model directories: what is imported is a file that opens; exported, it is a directory that is
  * imported again, and the second import and the third give the same file. The input is config.json,
- * tokenizer.json, tokenizer_config.json, chat_template.jinja and the safetensors' header. */
+ * tokenizer.json, tokenizer_config.json, chat_template.jinja, tokenizer.model and the safetensors'
+ * header; an empty part is a file that is not there. */
 #include "tests/fuzz/fuzz.h"
 
 /* The directory NAME as a .hk, -1 if that is refused. */
@@ -36,7 +37,8 @@ static bool export(int fd, const char *name, bool may_be_refused)
 void fuzz_one(struct hk_bytes input)
 {
     static const char *const file[] = {"in/config.json", "in/tokenizer.json",
-                                       "in/tokenizer_config.json", "in/chat_template.jinja"};
+                                       "in/tokenizer_config.json", "in/chat_template.jinja",
+                                       "in/tokenizer.model"};
     struct hk_bytes weights;
     fuzz_make_dir("in");
     for (size_t i = 0; i < sizeof file / sizeof *file; i++) {

@@ -295,26 +295,43 @@ def tokenizer_spm():
                   "merges": []}}, ensure_ascii=False).encode()
 
 
+def sentencepiece():
+    """A tokenizer.model: pieces of text, score and type."""
+    out = b""
+    pieces = [("<unk>", 0, 2), ("<s>", -1, 3), ("</s>", -2, 3)] + [("<0x%02X>" % b, -3, 6) for b in range(256)]
+    pieces += [(text, -4 - i, 1) for i, text in enumerate((BLANK, "t", "h", "th"))]
+    for text, score, kind in pieces:
+        text = text.encode()
+        piece = b"\n" + bytes([len(text)]) + text + b"\x15" + struct.pack("<f", score) + b"\x18" + bytes([kind])
+        out += b"\n" + bytes([len(piece)]) + piece
+    trained = b"\x18\x02\x98\x02\x01\xc0\x02\0\xc8\x02\x01\xd0\x02\x02"  # BPE, byte fallback, ids 0, 1, 2
+    return out + b"\x12" + bytes([len(trained)]) + trained + b"\x1a\x10\n\x08identity\x18\x01 \x00(\x01"
+
+
 def directories():
+    def one(config, tokenizer=b"", own=b"", template=b"", model=b"", header=hf_header()):
+        return SEPARATOR.join([config, tokenizer, own, template, model, header])
     own = json.dumps({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "add_bos_token": True,
                       "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 64,
                       "chat_template": "{{ messages }}"}).encode()
-    split = {"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}|\\p{L}+|\\s+"}, "behavior": "Isolated", "invert": False}
+    split = {"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}|\\p{L}+|\\s+"}, "behavior": "Isolated",
+             "invert": False}
+    digits = {"type": "Digits", "individual_digits": True}
     biases = [("model.layers.0.self_attn.%s_proj.bias" % n, [i]) for n, i in (("q", 0), ("k", 2), ("v", 2))]
     norms = [("model.layers.0.self_attn.%s_norm.weight" % n, [2]) for n in "qk"]
     rope = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 32}
-    yield "bpe", SEPARATOR.join([config(), tokenizer_bpe(), own, b"", hf_header()])
-    yield "split", SEPARATOR.join([config(rope_scaling=rope), tokenizer_bpe(split, {"type": "NFC"}), b"{}",
-                                   b"{% for m in messages %}{{ m }}{% endfor %}", hf_header(dtype="BF16")])
-    yield "spm", SEPARATOR.join([config(bos_token_id=1, eos_token_id=[2]), tokenizer_spm(), own, b"", hf_header()])
-    digits = {"type": "Digits", "individual_digits": True}
-    yield "qwen2", SEPARATOR.join([config("qwen2", "Qwen2ForCausalLM"), tokenizer_bpe(digits), b"", b"",
-                                   hf_header(more=biases)])
-    yield "qwen3", SEPARATOR.join([config("qwen3", "Qwen3ForCausalLM", head_dim=2), tokenizer_bpe(), b"", b"",
-                                   hf_header(more=norms + [("lm_head.weight", [3, 0])])])
-    yield "untokenized", SEPARATOR.join([config("mistral", "MistralForCausalLM", vocab=4, sliding_window=None),
-                                         b"", b"", b"", hf_header(vocab=4)])
+    yield "bpe", one(config(), tokenizer_bpe(), own)
+    yield "split", one(config(rope_scaling=rope), tokenizer_bpe(split, {"type": "NFC"}), b"{}",
+                       b"{% for m in messages %}{{ m }}{% endfor %}", header=hf_header(dtype="BF16"))
+    yield "spm", one(config(bos_token_id=1, eos_token_id=[2]), tokenizer_spm(), own)
+    yield "sentencepiece", one(config(vocab=300, bos_token_id=1, eos_token_id=2), own=own, model=sentencepiece(),
+                               header=hf_header(vocab=300))
+    yield "qwen2", one(config("qwen2", "Qwen2ForCausalLM"), tokenizer_bpe(digits), header=hf_header(more=biases))
+    yield "qwen3", one(config("qwen3", "Qwen3ForCausalLM", head_dim=2), tokenizer_bpe(),
+                       header=hf_header(more=norms + [("lm_head.weight", [3, 0])]))
+    yield "untokenized", one(config("mistral", "MistralForCausalLM", vocab=4, sliding_window=None),
+                             header=hf_header(vocab=4))
 
 
 def adapters():
@@ -365,8 +382,8 @@ def adapters():
         yield name, SEPARATOR + content
 
 
-TARGETS = {"open": files, "convert": files, "safetensors": headers, "model": models, "set": sets,
-           "dir": directories, "adapter": adapters}
+TARGETS = {"open": files, "convert": files, "safetensors": headers,
+           "model": models, "set": sets, "dir": directories, "adapter": adapters}
 
 
 def main():
