@@ -39,7 +39,7 @@ static void norm_token(const struct hke_pass *p, float *x, const float *added, c
     const struct hke_context *c = p->c;
     size_t width = params(p)->width;
     if (added == NULL)
-        hk_decoder_read(c->model->embedding.decoder, (uint64_t)p->id[t] * width, width, x);
+        hke_embed(c->model, p->id[t], x);
     else
         c->kernels->add(x, added, width);
     c->kernels->rms_norm(out, x, norm, width, params(p)->epsilon);

@@ -1,6 +1,6 @@
-/* Low-rank adapters at run time: y = W x + B (A x), with the scale in B. Activations are not
- * rounded for it. Of A x a dot product is the kernels' for f32; of B the sum goes from the first
- * rank to the last, in f32. */
+/* Low-rank adapters at run time: y = W x + B (A x), with the scale in B; of the embedding x[token]
+ * + B[token] A. Activations are not rounded for it. Of A x a dot product is the kernels' for f32;
+ * of B the sum goes from the first rank to the last, in f32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,58 +24,67 @@ void hke_low_rank_free(struct hke_low_rank **low)
 
 /* ---- adding an adapter ---- */
 
-static struct hke_matrix *matrix_of(struct hke_model *m, const struct hk_tensor *t)
+/* The matrix that P changes a product with, NULL if there is none. */
+static struct hke_matrix *matrix_of(struct hke_model *m, const struct hk_low_rank *p)
 {
-    for (uint32_t i = 0; i < m->params.layers; i++) {
+    if (p->use == HK_USE_HEAD)
+        return m->output.tensor != NULL ? &m->output : &m->embedding;
+    for (uint32_t i = 0; p->use == HK_USE_MATRIX && i < m->params.layers; i++) {
         struct hke_layer *l = &m->layers[i];
         struct hke_matrix *all[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
         for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-            if (all[k]->tensor == t)
+            if (all[k]->tensor == p->base)
                 return all[k];
     }
-    return m->output.tensor == t ? &m->output : NULL;
+    return NULL;
 }
 
-/* W's adapters and P in one. */
-static enum hk_status stack(struct hke_matrix *w, const struct hk_low_rank *p, double scale,
+/* *ALL, the adapters of a matrix of ROWS x COLS, and P in one. KERNELS multiply with A, which has
+ * to be as in a file then. */
+static enum hk_status stack(struct hke_low_rank **all, size_t rows, size_t cols,
+                            const struct hk_low_rank *p, double scale, bool kernels,
                             struct hk_error *err)
 {
-    const size_t had = w->low != NULL ? w->low->rank : 0, rank = had + p->rank;
+    const size_t had = *all != NULL ? (*all)->rank : 0, rank = had + p->rank;
     struct hke_low_rank *low = calloc(1, sizeof *low);
     if (low != NULL) {
         low->rank = rank;
-        low->a = calloc(rank * w->cols, sizeof *low->a);
-        low->b = calloc(w->rows * rank, sizeof *low->b);
+        low->a = calloc(rank * cols, sizeof *low->a);
+        low->b = calloc(rows * rank, sizeof *low->b);
     }
     if (low == NULL || low->a == NULL || low->b == NULL) {
         hke_low_rank_free(&low);
         return hk_fail_nomem(err);
     }
-    memcpy(low->a + had * w->cols, p->a, (size_t)p->rank * w->cols * sizeof *low->a);
-    hke_make_little(low->a + had * w->cols, (size_t)p->rank * w->cols);
+    memcpy(low->a + had * cols, p->a, (size_t)p->rank * cols * sizeof *low->a);
+    if (kernels)
+        hke_make_little(low->a + had * cols, (size_t)p->rank * cols);
     if (had > 0)
-        memcpy(low->a, w->low->a, had * w->cols * sizeof *low->a);
-    for (size_t r = 0; r < w->rows; r++) {
+        memcpy(low->a, (*all)->a, had * cols * sizeof *low->a);
+    for (size_t r = 0; r < rows; r++) {
         for (size_t k = 0; k < had; k++)
-            low->b[r * rank + k] = w->low->b[r * had + k];
+            low->b[r * rank + k] = (*all)->b[r * had + k];
         for (size_t k = 0; k < p->rank; k++)
             low->b[r * rank + had + k] = (float)((double)p->b[r * p->rank + k] * p->scale * scale);
     }
-    hke_low_rank_free(&w->low);
-    w->low = low;
+    hke_low_rank_free(all);
+    *all = low;
     return HK_OK;
 }
 
 static enum hk_status add_pair(struct hke_model *m, const struct hk_low_rank *p, double scale,
                                struct hk_error *err)
 {
-    struct hke_matrix *w = matrix_of(m, p->base);
-    if (w == NULL || p->magnitude != NULL)
+    struct hke_matrix *w = matrix_of(m, p);
+    const bool embedding = p->use == HK_USE_EMBEDDING;
+    if ((w == NULL && !embedding) || p->magnitude != NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tensor '%.*s': %s is not applied while running; hk-merge folds it in",
+                       "tensor %.*s: %s is not applied while running; hk-merge folds it in",
                        HK_STR(p->base->name),
-                       w == NULL ? "an adapter of it" : "a DoRA's magnitude");
-    enum hk_status st = stack(w, p, scale, err);
+                       p->magnitude == NULL ? "an adapter of it" : "a DoRA's magnitude");
+    if (embedding)
+        return stack(&m->embedding_low, m->embedding.rows, m->embedding.cols, p, scale, false, err);
+    enum hk_status st = stack(&w->low, w->rows, w->cols, p, scale, true, err);
     if (st == HK_OK && w->low->rank > m->most_rank)
         m->most_rank = w->low->rank;
     return st;
@@ -86,9 +95,10 @@ enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a, 
 {
     if (hk_adapter_replacements(a) > 0)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tensor '%.*s': one that was trained whole is not applied while running; "
-                       "hk-merge folds it in",
-                       HK_STR(hk_adapter_replacement(a, 0)->base->name));
+                       "tensor %.*s: %s is not applied while running; hk-merge folds it in",
+                       HK_STR(hk_adapter_replacement(a, 0)->base->name),
+                       hk_adapter_replacement(a, 0)->rows != NULL ? "trained tokens"
+                                                                  : "a tensor that was trained whole");
     enum hk_status st = HK_OK;
     for (size_t i = 0; st == HK_OK && i < hk_adapter_count(a); i++)
         st = add_pair(m, hk_adapter_at(a, i), scale, err);
@@ -96,6 +106,20 @@ enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a, 
 }
 
 /* ---- in a pass ---- */
+
+void hke_embed(const struct hke_model *m, uint32_t token, float *x)
+{
+    const struct hke_low_rank *low = m->embedding_low;
+    const size_t cols = m->embedding.cols;
+    hk_decoder_read(m->embedding.decoder, (uint64_t)token * cols, cols, x);
+    if (low == NULL)
+        return;
+    for (size_t k = 0; k < low->rank; k++) {
+        const float b = low->b[token * low->rank + k], *a = low->a + k * cols;
+        for (size_t c = 0; c < cols; c++)
+            x[c] += b * a[c];
+    }
+}
 
 static bool any(const struct hke_input *in)
 {

@@ -63,6 +63,7 @@ struct hke_model {
     const struct hke_arch *arch;
     struct hke_params params;
     struct hke_matrix embedding, output; /* output.tensor NULL: the embedding serves */
+    struct hke_low_rank *embedding_low;  /* what adapters add to rows of the embedding, or NULL */
     float *output_norm;
     float *rope_factors;    /* rope_dims / 2 divisors of the frequencies; NULL: all 1 */
     double *rope_frequency; /* rope_dims / 2: turn of a pair from one position to the next */
@@ -241,6 +242,8 @@ void hke_lower(const struct hke_pass *p, const struct hke_worker *own, const str
 /* Add that to rows [BEGIN, END) of W's product, y[t * stride], y[t * stride + 1], ... */
 void hke_raise(const struct hke_input *in, const struct hke_matrix *w, size_t begin, size_t end,
                float *y, size_t stride);
+/* The row of the embedding for TOKEN, and what adapters add to it, to X. */
+void hke_embed(const struct hke_model *m, uint32_t token, float *x);
 void hke_low_rank_free(struct hke_low_rank **low);
 
 /* attention.c: C->att of the tokens from FROM on, whose keys and values are in the cache; then a

@@ -69,7 +69,8 @@ enum { TOK_MAX_PATTERNS = 16 };
 struct tok_pre { /* split patterns, applied one after the other to the pieces of the one before */
     pcre2_code *code[TOK_MAX_PATTERNS];
     unsigned n;
-    bool named; /* they are among those known here */
+    bool named;      /* they are among those known here */
+    uint32_t weight; /* most steps between two callouts, in units of work; 0 without callouts */
 };
 
 struct tok_added_one {
@@ -115,6 +116,7 @@ struct hke_tokenizer {
     bool prefix_first;    /* nor behind an added token */
     /* By last byte of a character: some piece has a blank, or a line's end, behind it. */
     bool joins[256], joins_line[256];
+    bool before_prefix[256]; /* last bytes of added tokens, where a dummy prefix follows these */
     bool has_unused;
     /* BPE only */
     struct tok_merges merges;
@@ -142,10 +144,10 @@ enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f
 bool hke_tok_is_added(enum hke_token_type type);
 enum hk_status hke_tok_added_build(struct hke_tokenizer *t, struct hk_error *err);
 /* The longest of the added tokens A at byte AT of TEXT, of control tokens only if SPECIAL; NULL if
- * there is none. */
+ * there is none. Adds to *WORK what the search took. */
 const struct tok_added_one *hke_tok_added_match(const struct hke_tokenizer *t,
                                                 const struct tok_added *a, struct hk_bytes text,
-                                                size_t at, bool special);
+                                                size_t at, bool special, uint64_t *work);
 
 /* tok_strip.c: the flags of added tokens, and where texts may be cut. */
 enum hk_status hke_tok_flags_load(struct hke_tokenizer *t, const struct hk_file *f,
@@ -218,12 +220,17 @@ struct tok_run {
         *escaped; /* the text with its blanks replaced (SPM), a word in the byte alphabet (BPE) */
     size_t escaped_capacity;
     struct tok_nfc nfc;
+    /* What vocabularies and patterns may make long is counted, and given up beyond BUDGET. */
+    uint64_t work, budget;
+    size_t match_at; /* where the pattern was at its last callout */
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *jit_stack;
 };
 
 /* tok_encode.c */
+/* HK_E_UNSUPPORTED where R's work is beyond its budget: WHAT of the vocabulary does not suit. */
+enum hk_status hke_tok_check_work(const struct tok_run *r, const char *what);
 enum hk_status hke_tok_emit(struct tok_run *r, uint32_t id);
 enum hk_status hke_tok_emit_bytes(struct tok_run *r, const uint8_t *p, size_t n);
 /* The ids of a word that no merge crosses, from the cache if it was seen before. */

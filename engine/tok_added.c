@@ -101,16 +101,18 @@ static uint32_t lower(const struct tok_added *a, uint32_t low, uint32_t high, si
 
 const struct tok_added_one *hke_tok_added_match(const struct hke_tokenizer *t,
                                                 const struct tok_added *a, struct hk_bytes text,
-                                                size_t at, bool special)
+                                                size_t at, bool special, uint64_t *work)
 {
     const uint8_t *p = text.p + at;
     const struct tok_added_one *best = NULL;
     uint32_t low = a->first[p[0]], high = a->first[p[0] + 1];
     for (size_t k = 1; low < high; k++) {
+        ++*work;
         /* Texts that end here come first; of equal ones the first that may match counts. */
         bool found = false;
         for (; low < high && a->one[low].text.n == k; low++) {
             uint32_t id = a->one[low].id;
+            ++*work;
             if (found || (!special && t->type[id] != HKE_TOKEN_USER))
                 continue;
             if ((t->flags[id] & TOK_SINGLE_WORD) != 0 && hke_tok_inside_word(text, at, at + k))

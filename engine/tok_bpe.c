@@ -9,8 +9,9 @@
 struct loading {
     struct hke_tokenizer *t;
     struct tok_merge *merge;
-    uint8_t *joined; /* room for two pieces */
-    uint64_t offset; /* of the merges in the file */
+    uint8_t *joined;       /* room for two pieces */
+    uint64_t offset;       /* of the merges in the file */
+    uint64_t work, budget; /* bytes of lines, as often as they were tried */
 };
 
 static uint32_t find_piece(const struct loading *l, struct hk_bytes b)
@@ -57,6 +58,9 @@ static bool resolve(struct loading *l, uint32_t i, struct hk_bytes left, struct 
 static bool resolve_line(struct loading *l, uint32_t i, struct hk_bytes line)
 {
     for (size_t k = 1; k + 1 < line.n; k++) {
+        l->work += line.p[k] == ' ' ? line.n : 1;
+        if (l->work > l->budget)
+            return false;
         if (line.p[k] == ' ' && resolve(l, i, (struct hk_bytes){line.p, k},
                                         (struct hk_bytes){line.p + k + 1, line.n - k - 1}))
             return true;
@@ -85,11 +89,17 @@ static enum hk_status resolve_all(struct loading *l, const struct hk_array *a, b
                                   uint32_t n, struct hk_error *err)
 {
     enum { AHEAD = 16 };
+    enum { PER_BYTE = 64, ALWAYS = 1 << 20 };
+    l->budget = ALWAYS;
     for (uint32_t i = 0; i < n; i++) {
         struct hk_bytes b = hk_array_string(a, pairs ? 2 * i : i);
+        l->budget += (uint64_t)b.n * PER_BYTE;
         if (n - i > AHEAD)
             prefetch(l, a, pairs, i + AHEAD);
         bool good = pairs ? resolve(l, i, b, hk_array_string(a, 2 * i + 1)) : resolve_line(l, i, b);
+        if (l->work > l->budget)
+            return hk_fail(err, HK_E_UNSUPPORTED, l->offset,
+                           "tokenizer.ggml.merges: merge %u has too many blanks", i);
         if (!good)
             return hk_fail(err, HK_E_FORMAT, l->offset,
                            "tokenizer.ggml.merges: merge %u (\"%.*s\") is not of three tokens", i,

@@ -48,6 +48,13 @@ enum hk_status hke_tok_emit_bytes(struct tok_run *r, const uint8_t *p, size_t n)
     return s;
 }
 
+enum hk_status hke_tok_check_work(const struct tok_run *r, const char *what)
+{
+    return r->work <= r->budget ? HK_OK
+                                : hk_fail(r->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                                          "%s: too much work for a text of this length", what);
+}
+
 /* ---- words seen before: a table where each new word takes the place of an older one ---- */
 
 enum { CACHED_BYTES = 22, CACHED_IDS = 8, CACHE_SIZE = 1 << 14, CACHE_WORTH = 2048 };
@@ -137,12 +144,14 @@ static enum hk_status between_tokens(struct tok_run *r, unsigned level, struct h
         const struct tok_added_one *found =
             a->first[first] == a->first[first + 1]
                 ? NULL
-                : hke_tok_added_match(r->t, a, text, at, r->special);
-        if (found == NULL) {
+                : hke_tok_added_match(r->t, a, text, at, r->special, &r->work);
+        enum hk_status s = hke_tok_check_work(r, "added tokens");
+        if (s == HK_OK && found == NULL) {
             at++;
             continue;
         }
-        enum hk_status s = up_to_token(r, level, text, from, at, found, prefix, &from);
+        if (s == HK_OK)
+            s = up_to_token(r, level, text, from, at, found, prefix, &from);
         if (s != HK_OK)
             return s;
         at = from;
@@ -193,9 +202,11 @@ static void release(struct tok_run *r)
 enum hk_status hke_encode(const struct hke_tokenizer *t, struct hk_bytes text, unsigned options,
                           struct hke_ids *out, struct hk_error *err)
 {
+    enum { PER_BYTE = 512, ALWAYS = 1 << 20 };
     struct tok_run r = {.t = t, .out = out, .err = err};
     size_t before = out->n;
     bool ends = (options & HKE_ADD_SPECIAL) != 0, starts = (options & HKE_CONTINUED) == 0;
+    r.budget = (uint64_t)text.n * PER_BYTE + ALWAYS;
     r.special = (options & HKE_PARSE_SPECIAL) != 0;
     enum hk_status s = prepare(&r, text) ? HK_OK : hk_fail_nomem(err);
     if (s == HK_OK && ends && starts && hke_adds_bos(t))

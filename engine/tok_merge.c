@@ -133,12 +133,13 @@ static bool merge_all(struct tok_run *r, const uint8_t *word)
 
 /* The part of an unused piece that begins at AT: SentencePiece takes such a piece apart again, into
  * the halves it was last made of, until no part is unused. */
-static struct tok_symbol unused_part(const struct tok_run *r, const uint8_t *p, struct tok_symbol s,
+static struct tok_symbol unused_part(struct tok_run *r, const uint8_t *p, struct tok_symbol s,
                                      uint32_t at)
 {
     const struct hke_tokenizer *t = r->t;
     while (s.id != TOK_NONE && t->type[s.id] == HKE_TOKEN_UNUSED && r->unused_split[s.id] != 0) {
         uint32_t left = r->unused_split[s.id];
+        r->work++;
         if (at < s.start + left) {
             s.n = left;
         } else {
@@ -161,7 +162,9 @@ static enum hk_status emit_unused(struct tok_run *r, const uint8_t *p, struct to
 {
     for (uint32_t at = s.start; at < s.start + s.n;) {
         struct tok_symbol part = unused_part(r, p, s, at);
-        enum hk_status st = emit_symbol(r, p, part);
+        enum hk_status st = hke_tok_check_work(r, "unused tokens");
+        if (st == HK_OK)
+            st = emit_symbol(r, p, part);
         if (st != HK_OK)
             return st;
         at = part.start + part.n;

@@ -4,8 +4,17 @@
 
 #include "engine/tok.h"
 
-/* A pattern may come from the file: bounds on what it can cost. */
-enum { MAX_PATTERN = 1 << 16, MATCH_LIMIT = 50000000, JIT_STACK = 1 << 20 };
+/* A pattern may come from the file: bounds on what it can cost. The limits of a match are linear in
+ * the text; a text takes many matches, so a pattern that is not known here also counts its steps:
+ * before each of its items PCRE2 calls back. */
+enum {
+    MAX_PATTERN = 1 << 13,
+    MATCH_LIMIT = 1 << 20, /* and MATCH_STEPS a byte */
+    MATCH_STEPS = 256,
+    HEAP_KIB = 1 << 10, /* and a quarter a byte */
+    JIT_STACK = 1 << 20,
+    FREE_STEPS = 8, /* of a repeat, that cost no more than the call */
+};
 
 /* What \s means in the tokenizers: the White_Space property. PCRE2's \s has U+180E as well. */
 static const char white_space[] = "\\x{09}-\\x{0d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}"
@@ -67,7 +76,7 @@ static char *spell_out(struct hk_bytes pattern, size_t *n)
     return w.p;
 }
 
-static pcre2_code *compile(const char *p, size_t n, int *error, size_t *at)
+static pcre2_code *compile(const char *p, size_t n, bool counted, int *error, size_t *at)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (context == NULL) {
@@ -76,6 +85,8 @@ static pcre2_code *compile(const char *p, size_t n, int *error, size_t *at)
     }
     pcre2_set_max_pattern_length(context, (size_t)MAX_PATTERN * 16);
     uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
+    if (counted) /* what is done before a match begins is not counted */
+        options |= PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE;
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)p, n, options, error, at, context);
     pcre2_compile_context_free(context);
     /* Where the processor has no JIT the interpreter serves, with its frames on the heap. */
@@ -84,7 +95,38 @@ static pcre2_code *compile(const char *p, size_t n, int *error, size_t *at)
     return code;
 }
 
-static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern,
+/* The largest number in braces: how often an item may be tried between two callouts. */
+static uint32_t largest_repeat(struct hk_bytes pattern)
+{
+    uint32_t largest = 0, n = 0;
+    bool in_braces = false;
+    for (size_t i = 0; i < pattern.n; i++) {
+        uint8_t c = pattern.p[i];
+        bool digit = c >= '0' && c <= '9';
+        bool escape = i > 1 && pattern.p[i - 2] == '\\'; /* \x{3000} */
+        in_braces = (c == '{' && !escape) || (in_braces && (digit || c == ','));
+        n = in_braces && digit && n <= UINT16_MAX ? 10 * n + (c - '0') : digit ? n : 0;
+        largest = n > largest ? n : largest;
+    }
+    return largest;
+}
+
+/* Repeats and long classes are steps without a callout; a back reference compares any length. */
+static enum hk_status weigh(struct tok_pre *pre, struct hk_bytes pattern, const pcre2_code *code,
+                            struct hk_error *err)
+{
+    uint32_t references = 0;
+    (void)pcre2_pattern_info(code, PCRE2_INFO_BACKREFMAX, &references);
+    if (references > 0)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tokenizer.hk.pre_regex: pattern %u has a back reference", pre->n);
+    uint32_t weight = 1 + largest_repeat(pattern) / FREE_STEPS + (uint32_t)(pattern.n >> 10);
+    pre->weight = weight > pre->weight ? weight : pre->weight;
+    return HK_OK;
+}
+
+/* COUNTED: it is not known here. */
+static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern, bool counted,
                                   struct hk_error *err)
 {
     if (pre->n == TOK_MAX_PATTERNS || pattern.n > MAX_PATTERN)
@@ -96,7 +138,7 @@ static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern,
     char *p = spell_out(pattern, &n);
     if (p == NULL)
         return hk_fail_nomem(err);
-    pcre2_code *code = compile(p, n, &error, &at);
+    pcre2_code *code = compile(p, n, counted, &error, &at);
     free(p);
     if (code == NULL) {
         PCRE2_UCHAR text[128] = "";
@@ -104,8 +146,10 @@ static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern,
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tokenizer.hk.pre_regex: pattern %u: %s", pre->n, (const char *)text);
     }
-    pre->code[pre->n++] = code;
-    return HK_OK;
+    pre->code[pre->n] = code;
+    enum hk_status s = counted ? weigh(pre, pattern, code, err) : HK_OK;
+    pre->n++;
+    return s;
 }
 
 static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
@@ -116,12 +160,11 @@ static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
     if (s != HK_OK)
         return s;
     struct hk_bytes pattern[TOK_MAX_PATTERNS];
-    for (uint32_t i = 0; i < a.count && s == HK_OK; i++) {
-        s = add_pattern(&t->pre, hk_array_string(&a, i), err);
-        if (s == HK_OK)
-            pattern[i] = hk_array_string(&a, i);
-    }
-    t->pre.named = s == HK_OK && hk_pre_patterns_known(pattern, a.count);
+    for (uint32_t i = 0; i < a.count && i < TOK_MAX_PATTERNS; i++)
+        pattern[i] = hk_array_string(&a, i);
+    t->pre.named = a.count <= TOK_MAX_PATTERNS && hk_pre_patterns_known(pattern, a.count);
+    for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
+        s = add_pattern(&t->pre, hk_array_string(&a, i), !t->pre.named, err);
     hk_array_free(&a);
     return s;
 }
@@ -132,7 +175,7 @@ static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_to
     enum hk_status s = HK_OK;
     for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && s == HK_OK; i++) {
         const char *p = row->pattern[i];
-        s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, err);
+        s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, false, err);
     }
     t->pre.named = true;
     t->ignore_merges = row->llama3;
@@ -165,7 +208,17 @@ void hke_tok_pre_free(struct tok_pre *p)
     p->n = 0;
 }
 
-static bool prepare(struct tok_run *r)
+/* Before an item of a pattern: a step, and those that the position moved by. */
+static int count_step(pcre2_callout_block *b, void *arg)
+{
+    struct tok_run *r = arg;
+    size_t from = r->match_at, to = b->current_position;
+    r->match_at = to;
+    r->work += r->t->pre.weight + (to > from ? to - from : from - to);
+    return r->work <= r->budget ? 0 : PCRE2_ERROR_CALLOUT;
+}
+
+static bool prepare_matching(struct tok_run *r)
 {
     if (r->match != NULL)
         return true;
@@ -174,7 +227,8 @@ static bool prepare(struct tok_run *r)
     r->jit_stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, NULL);
     if (r->match == NULL || r->context == NULL)
         return false;
-    pcre2_set_match_limit(r->context, MATCH_LIMIT);
+    if (r->t->pre.weight > 0)
+        pcre2_set_callout(r->context, count_step, r);
     if (r->jit_stack != NULL)
         pcre2_jit_stack_assign(r->context, NULL, r->jit_stack);
     return true;
@@ -185,13 +239,15 @@ static enum hk_status next_match(struct tok_run *r, const pcre2_code *code, stru
                                  size_t at, bool *found, size_t bounds[2])
 {
     uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+    r->match_at = at;
     int n = pcre2_match(code, text.p, text.n, at, options, r->match, r->context);
     *found = n >= 0;
     if (n == PCRE2_ERROR_NOMEMORY)
         return hk_fail_nomem(r->err);
     if (n < 0 && n != PCRE2_ERROR_NOMATCH)
         return hk_fail(r->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "split pattern: too much work for this text (pcre2 error %d)", n);
+                       "split pattern: too much work for a text of this length (pcre2 error %d)",
+                       n);
     if (*found) {
         const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(r->match);
         bounds[0] = ovector[0];
@@ -233,5 +289,11 @@ static enum hk_status split(struct tok_run *r, unsigned level, struct hk_bytes t
 
 enum hk_status hke_tok_pre_split(struct tok_run *r, struct hk_bytes text)
 {
-    return prepare(r) ? split(r, 0, text) : hk_fail_nomem(r->err);
+    if (!prepare_matching(r))
+        return hk_fail_nomem(r->err);
+    uint64_t steps = MATCH_LIMIT + (uint64_t)MATCH_STEPS * text.n;
+    pcre2_set_match_limit(r->context, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
+    uint64_t kib = HEAP_KIB + text.n / 4;
+    pcre2_set_heap_limit(r->context, kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX);
+    return split(r, 0, text);
 }

@@ -159,7 +159,9 @@ static bool is_cut(const struct hke_tokenizer *t, const uint8_t *begin, const ui
 {
     if ((*p != ' ' && *p != '\n') || !ends_match(begin, p))
         return false;
-    return t->kind == TOK_BPE || !(*p == ' ' ? t->joins : t->joins_line)[p[-1]];
+    if (t->kind == TOK_BPE)
+        return true;
+    return !(*p == ' ' ? t->joins : t->joins_line)[p[-1]] && !t->before_prefix[p[-1]];
 }
 
 /* Whether added token ID reaches over such a cut or looks at what is on the other side. */
@@ -175,8 +177,21 @@ static bool crosses(const struct hke_tokenizer *t, uint32_t id)
            (text.p[0] == ' ' || text.p[0] == '\n' || ends_match(text.p, end));
 }
 
+/* The text behind a cut has no dummy prefix, but the text behind an added token may have one. */
+static void mark_prefixes(struct hke_tokenizer *t)
+{
+    for (size_t i = 0; i < 2; i++) {
+        for (uint32_t k = 0; k < t->added[i].n; k++) {
+            struct hk_bytes text = t->added[i].one[k].text;
+            t->before_prefix[text.p[text.n - 1]] = true;
+        }
+    }
+}
+
 void hke_tok_find_cuts(struct hke_tokenizer *t)
 {
+    if (t->kind == TOK_SPM && t->space_prefix && !t->prefix_first)
+        mark_prefixes(t);
     t->cuts = t->kind == TOK_SPM || t->pre.named;
     for (uint32_t i = 0; i < t->text.n && t->cuts; i++)
         t->cuts = !hke_tok_is_added(t->type[i]) || !crosses(t, i);

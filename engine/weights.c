@@ -351,6 +351,8 @@ void hke_free_weights(struct hke_model *m)
     hk_decoder_free(&m->embedding.decoder);
     hk_decoder_free(&m->output.decoder);
     hke_low_rank_free(&m->output.low);
+    hke_low_rank_free(&m->embedding.low);
+    hke_low_rank_free(&m->embedding_low);
     free(m->output_norm);
     free(m->rope_factors);
     free(m->rope_frequency);

@@ -1,122 +1,10 @@
 /* Adapters: the tensors of a payload brought together by module and tied to those of the base. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libhkfmt/adapter.h"
 
-struct hk_adapter {
-    struct hk_low_rank *pairs;
-    size_t pair_count;
-    struct hk_replacement *whole;
-    size_t whole_count;
-    struct hk_arena arena; /* values */
-};
-
-struct reading {
-    struct hk_adapter *a;
-    const struct hk_file *f, *payload;
-    struct hk_adapter_config config;
-    struct hk_adapter_base base;
-    bool pairs; /* rows of queries and keys are in neighbouring pairs in the base */
-};
-
-/* ---- the base ---- */
-
-static enum hk_status base_order(struct reading *r, struct hk_error *err)
-{
-    const struct hk_kv *kv = hk_kv_find(r->f, "hk.rope_style");
-    struct hk_bytes style;
-    r->pairs = r->base.family->pairs_in_gguf;
-    if (kv == NULL)
-        return HK_OK;
-    enum hk_status status = hk_kv_string(kv, &style, err);
-    if (status == HK_OK)
-        r->pairs = hk_bytes_are(style, "norm");
-    return status;
-}
-
-static enum hk_status read_base(struct reading *r, struct hk_error *err)
-{
-    enum hk_status status = hk_adapter_base_read(r->f, &r->base, err);
-    return status == HK_OK ? base_order(r, err) : status;
-}
-
-/* The base's tensor that PEFT calls NAME. */
-static enum hk_status find_base(const struct reading *r, const char *name,
-                                const struct hk_tensor **out, struct hk_error *err)
-{
-    char own[HK_MAX_NAME + 1];
-    enum hk_status status =
-        hk_hf_name_from(r->base.family, r->base.layers,
-                        (struct hk_bytes){(const uint8_t *)name, strlen(name)}, own, err);
-    if (status != HK_OK)
-        return status;
-    *out = hk_tensor_find(r->f, own);
-    if (*out == NULL)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "the base has no tensor '%s' (%s)", own,
-                       name);
-    return HK_OK;
-}
-
-/* ---- values ---- */
-
-static enum hk_status decode(struct reading *r, const struct hk_tensor *t, float **out,
-                             struct hk_error *err)
-{
-    const uint64_t n = hk_tensor_elems(t);
-    struct hk_decoder *d;
-    float *v =
-        n <= SIZE_MAX / sizeof *v ? hk_arena_alloc(&r->a->arena, (size_t)n * sizeof *v + 1) : NULL;
-    if (v == NULL)
-        return hk_fail_nomem(err);
-    enum hk_status status = hk_decoder_new(&d, r->payload, t, err);
-    if (status != HK_OK)
-        return status;
-    hk_decoder_read(d, 0, (size_t)n, v);
-    hk_decoder_free(&d);
-    *out = v;
-    return HK_OK;
-}
-
-/* ROWS rows of COLS values, halves of each head, into neighbouring pairs. */
-static enum hk_status into_pairs(struct reading *r, float **values, uint64_t rows, uint64_t cols,
-                                 uint32_t heads, struct hk_error *err)
-{
-    const uint64_t length = rows / heads;
-    if (rows % heads != 0 || length % 2 != 0)
-        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%llu rows are no %u heads of even length",
-                       (unsigned long long)rows, heads);
-    float *v = hk_arena_alloc(&r->a->arena, (size_t)(rows * cols) * sizeof *v + 1);
-    if (v == NULL)
-        return hk_fail_nomem(err);
-    for (uint64_t i = 0; i < rows; i++) {
-        const uint64_t from = hk_row_source(HK_ROWS_TO_PAIRS, length, i);
-        memcpy(v + i * cols, *values + from * cols, (size_t)cols * sizeof *v);
-    }
-    *values = v;
-    return HK_OK;
-}
-
-/* Values of T, whose rows are those of BASE, in BASE's order. */
-static enum hk_status decode_rows(struct reading *r, const struct hk_tensor *t,
-                                  const struct hk_tensor *base, float **out, struct hk_error *err)
-{
-    bool key;
-    enum hk_status status = decode(r, t, out, err);
-    if (status != HK_OK || !r->pairs || !hk_hf_rotates(base->name, &key))
-        return status;
-    const uint64_t rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
-    return into_pairs(r, out, rows, rows > 0 ? hk_tensor_elems(t) / rows : 0,
-                      key ? r->base.kv_heads : r->base.heads, err);
-}
-
 /* ---- modules ---- */
-
-static enum hk_status misfit(const struct hk_tensor *t, const char *why, struct hk_error *err)
-{
-    return hk_fail(err, HK_E_FORMAT, t->entry_offset, "tensor '%.*s': %s", HK_STR(t->name), why);
-}
 
 static bool is_matrix(const struct hk_tensor *t, uint64_t rows, uint64_t cols)
 {
@@ -124,18 +12,11 @@ static bool is_matrix(const struct hk_tensor *t, uint64_t rows, uint64_t cols)
 }
 
 /* The tensor of MODULE that has PART, or NULL. */
-static const struct hk_tensor *part_of(const struct reading *r, const char *module,
+static const struct hk_tensor *part_of(const struct hk_adapter_reading *r, const char *module,
                                        enum hk_adapter_part part)
 {
-    static const char *const names[][3] = {
-        [HK_ADAPTER_A] = {".lora_A.weight", ".lora_A.default.weight", NULL},
-        [HK_ADAPTER_B] = {".lora_B.weight", ".lora_B.default.weight", NULL},
-        [HK_ADAPTER_MAGNITUDE] = {".lora_magnitude_vector", ".lora_magnitude_vector.weight",
-                                  ".lora_magnitude_vector.default.weight"},
-    };
-    for (size_t i = 0; i < 3 && names[part][i] != NULL; i++) {
-        char name[400];
-        snprintf(name, sizeof name, "base_model.model.%s%s", module, names[part][i]);
+    char name[512];
+    for (size_t i = 0; hk_adapter_part_name(module, part, i, name); i++) {
         const struct hk_tensor *t = hk_tensor_find(r->payload, name);
         if (t != NULL)
             return t;
@@ -143,128 +24,366 @@ static const struct hk_tensor *part_of(const struct reading *r, const char *modu
     return NULL;
 }
 
-static enum hk_status add_magnitude(struct reading *r, const char *module, struct hk_low_rank *p,
-                                    struct hk_error *err)
+/* The base's weight of MODULE, which T is a part of the adapter of. */
+static enum hk_status find_weight(const struct hk_adapter_reading *r, const struct hk_tensor *t,
+                                  const char *module, const struct hk_tensor **base,
+                                  enum hk_weight_use *use, struct hk_error *err)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s.weight", module);
+    enum hk_status st = hk_adapter_base_find(&r->base, name, base, use, err);
+    if (st == HK_OK && (*base)->ndim != 2)
+        st = hk_adapter_misfit(t, "its module's weight is no matrix", err);
+    if (st == HK_OK && r->config.ties && r->base.tied && *use != HK_USE_MATRIX)
+        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "adapter_config.json: key ensure_weight_tying is not supported for %s", name);
+    return st;
+}
+
+/* ---- what is changed how, so that nothing is changed in two ways that exclude each other ---- */
+
+enum { BY_PAIR = 1, BY_WHOLE = 2, BY_ROWS = 4 };
+
+static unsigned *marks_of(struct hk_adapter_reading *r, const struct hk_tensor *base)
+{
+    return &r->marks[base - r->base.file->tensors];
+}
+
+/* Note that T changes USE of BASE, which nothing of WITHOUT may do too. */
+static enum hk_status mark(struct hk_adapter_reading *r, const struct hk_tensor *t,
+                           const struct hk_tensor *base, enum hk_weight_use use, unsigned how,
+                           unsigned without, struct hk_error *err)
+{
+    enum { BITS = 3 };
+    unsigned *marks = marks_of(r, base), uses = 1u << use;
+    if (use == HK_USE_BOTH)
+        uses = 1u << HK_USE_EMBEDDING | 1u << HK_USE_HEAD;
+    for (unsigned i = 0; i < HK_USE_BOTH; i++) {
+        if ((uses >> i & 1) == 0)
+            continue;
+        if ((*marks >> (BITS * i) & without) != 0)
+            return hk_adapter_misfit(t,
+                                     "the adapter has another change of the same weight, and "
+                                     "the two exclude each other",
+                                     err);
+        *marks |= how << (BITS * i);
+    }
+    return HK_OK;
+}
+
+/* ---- pairs ---- */
+
+static enum hk_status add_magnitude(struct hk_adapter_reading *r, const char *module,
+                                    struct hk_low_rank *p, struct hk_error *err)
 {
     const struct hk_tensor *m = part_of(r, module, HK_ADAPTER_MAGNITUDE);
     float *values;
     if (m == NULL && !r->config.dora)
         return HK_OK;
     if (m == NULL || !r->config.dora)
-        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "module '%s' has %s", module,
-                       m == NULL ? "no magnitude, but the adapter is a DoRA"
-                                 : "a magnitude, but the adapter is no DoRA");
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "module %s has %s", module,
+                       m == NULL ? "no magnitude, but key use_dora is true"
+                                 : "a magnitude, but key use_dora is not true");
+    if (p->use == HK_USE_EMBEDDING)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "module %s: DoRA of an embedding is not supported", module);
     if (hk_tensor_elems(m) != p->base->shape[0])
-        return misfit(m, "it has not one value for each row of the base", err);
-    enum hk_status status = decode_rows(r, m, p->base, &values, err);
-    if (status == HK_OK)
+        return hk_adapter_misfit(m, "it has not one value for each row of the base", err);
+    enum hk_status st = hk_adapter_decode_rows(r, m, p->base, &values, err);
+    if (st == HK_OK)
         p->magnitude = values;
-    return status;
+    return st;
 }
 
-static enum hk_status add_pair(struct reading *r, const char *module, const struct hk_tensor *a,
-                               struct hk_error *err)
+/* The two halves of P, A [rank][in] and B [out][rank] of a matrix. */
+static enum hk_status read_halves(struct hk_adapter_reading *r, const struct hk_tensor *a,
+                                  const struct hk_tensor *b, struct hk_low_rank *p,
+                                  struct hk_error *err)
 {
-    struct hk_low_rank p = {0};
-    char name[300];
     float *av, *bv;
-    snprintf(name, sizeof name, "%s.weight", module);
-    enum hk_status status = find_base(r, name, &p.base, err);
-    if (status == HK_OK)
-        status = hk_adapter_module(&r->config, module, &p.rank, &p.scale, err);
-    if (status != HK_OK)
-        return status;
-    const struct hk_tensor *b = part_of(r, module, HK_ADAPTER_B);
-    if (p.base->ndim != 2 || !is_matrix(a, p.rank, p.base->shape[1]))
-        return misfit(a, "it is not [rank][columns of the base]", err);
-    if (!is_matrix(b, p.base->shape[0], p.rank))
-        return misfit(b != NULL ? b : a,
-                      b != NULL ? "it is not [rows of the base][rank]" : "its lora_B is missing",
-                      err);
-    status = decode(r, a, &av, err);
-    if (status == HK_OK)
-        status = decode_rows(r, b, p.base, &bv, err);
-    if (status == HK_OK)
-        status = add_magnitude(r, module, &p, err);
-    if (status != HK_OK)
-        return status;
-    p.a = av;
-    p.b = bv;
-    r->a->pairs[r->a->pair_count++] = p;
+    if (p->use == HK_USE_EMBEDDING)
+        return hk_adapter_misfit(a, "an embedding has lora_embedding_A and lora_embedding_B", err);
+    if (!is_matrix(a, p->rank, p->base->shape[1]))
+        return hk_adapter_misfit(a, "it is not [rank][columns of the base]", err);
+    if (b == NULL)
+        return hk_adapter_misfit(a, "its lora_B is missing", err);
+    if (!is_matrix(b, p->base->shape[0], p->rank))
+        return hk_adapter_misfit(b, "it is not [rows of the base][rank]", err);
+    enum hk_status st = hk_adapter_decode(r, a, &av, err);
+    if (st == HK_OK)
+        st = hk_adapter_decode_rows(r, b, p->base, &bv, err);
+    if (st != HK_OK)
+        return st;
+    p->a = av;
+    p->b = bv;
     return HK_OK;
 }
 
-static enum hk_status add_whole(struct reading *r, const char *name, const struct hk_tensor *t,
-                                struct hk_error *err)
+/* Those of an embedding, A [rank][vocabulary] and B [hidden size][rank]. */
+static enum hk_status read_embedding_halves(struct hk_adapter_reading *r, const struct hk_tensor *a,
+                                            const struct hk_tensor *b, struct hk_low_rank *p,
+                                            struct hk_error *err)
+{
+    float *av, *bv;
+    if (p->use != HK_USE_EMBEDDING)
+        return hk_adapter_misfit(a, "its module is no embedding", err);
+    if (!is_matrix(a, p->rank, p->base->shape[0]))
+        return hk_adapter_misfit(a, "it is not [rank][rows of the base]", err);
+    if (b == NULL)
+        return hk_adapter_misfit(a, "its lora_embedding_B is missing", err);
+    if (!is_matrix(b, p->base->shape[1], p->rank))
+        return hk_adapter_misfit(b, "it is not [columns of the base][rank]", err);
+    enum hk_status st = hk_adapter_decode_transposed(r, a, &bv, err);
+    if (st == HK_OK)
+        st = hk_adapter_decode_transposed(r, b, &av, err);
+    if (st != HK_OK)
+        return st;
+    p->a = av;
+    p->b = bv;
+    return HK_OK;
+}
+
+static enum hk_status add_pair(struct hk_adapter_reading *r, const char *module,
+                               const struct hk_tensor *a, bool embedding, struct hk_error *err)
+{
+    struct hk_low_rank p = {0};
+    enum hk_status st = find_weight(r, a, module, &p.base, &p.use, err);
+    if (st == HK_OK)
+        st = hk_adapter_module(&r->config, module, &p.rank, &p.scale, err);
+    if (st == HK_OK)
+        st = mark(r, a, p.base, p.use, BY_PAIR, BY_PAIR | BY_ROWS, err);
+    if (st == HK_OK && embedding)
+        st = read_embedding_halves(r, a, part_of(r, module, HK_ADAPTER_EMBEDDING_B), &p, err);
+    else if (st == HK_OK)
+        st = read_halves(r, a, part_of(r, module, HK_ADAPTER_B), &p, err);
+    if (st == HK_OK)
+        st = add_magnitude(r, module, &p, err);
+    if (st == HK_OK)
+        r->a->pairs[r->a->pair_count++] = p;
+    return st;
+}
+
+/* ---- tensors and rows that take the place of the base's ---- */
+
+static enum hk_status add_whole(struct hk_adapter_reading *r, const char *name,
+                                const struct hk_tensor *t, struct hk_error *err)
 {
     struct hk_replacement w = {0};
     float *values;
-    enum hk_status status = find_base(r, name, &w.base, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_adapter_base_find(&r->base, name, &w.base, &w.use, err);
+    if (st == HK_OK && r->config.ties && r->base.tied && w.use != HK_USE_MATRIX)
+        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "adapter_config.json: key ensure_weight_tying is not supported for %s", name);
+    if (st != HK_OK)
+        return st;
     if (t->ndim != w.base->ndim || memcmp(t->shape, w.base->shape, sizeof t->shape) != 0)
-        return misfit(t, "it has not the shape of the base's tensor", err);
-    status = decode_rows(r, t, w.base, &values, err);
-    if (status != HK_OK)
-        return status;
+        return hk_adapter_misfit(t, "it has not the shape of the base's tensor", err);
+    st = mark(r, t, w.base, w.use, BY_WHOLE, BY_WHOLE | BY_ROWS, err);
+    if (st == HK_OK)
+        st = hk_adapter_decode_rows(r, t, w.base, &values, err);
+    if (st != HK_OK)
+        return st;
     w.values = values;
     r->a->whole[r->a->whole_count++] = w;
     return HK_OK;
 }
 
-/* A module is taken with its A; a B or a magnitude without one is an error, and so is a second one,
+struct trained_row {
+    uint32_t id, at; /* row of the embedding, row of the adapter's tensor */
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const uint32_t x = ((const struct trained_row *)a)->id, y = ((const struct trained_row *)b)->id;
+    return (x > y) - (x < y);
+}
+
+/* The N rows that trainable_token_indices' LIST names, ascending, each one of COUNT and once. */
+static bool read_ids(const json_t *list, uint64_t count, struct trained_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(list, i);
+        const int64_t id = json_integer_value(v);
+        if (!json_is_integer(v) || id < 0 || (uint64_t)id >= count || id > UINT32_MAX)
+            return false;
+        rows[i] = (struct trained_row){(uint32_t)id, (uint32_t)i};
+    }
+    qsort(rows, n, sizeof *rows, by_id);
+    for (size_t i = 1; i < n; i++)
+        if (rows[i].id == rows[i - 1].id)
+            return false;
+    return true;
+}
+
+/* The values of T, a row for each of the N of LIST, into W in ascending order of the rows. */
+static enum hk_status read_rows(struct hk_adapter_reading *r, const struct hk_tensor *t,
+                                const json_t *list, size_t n, struct hk_replacement *w,
+                                struct hk_error *err)
+{
+    const size_t cols = (size_t)t->shape[1];
+    struct trained_row *rows = hk_arena_alloc(&r->a->arena, (n + 1) * sizeof *rows);
+    uint32_t *ids = hk_arena_alloc(&r->a->arena, (n + 1) * sizeof *ids);
+    float *values, *sorted = hk_arena_alloc(&r->a->arena, n * cols * sizeof *sorted + 1);
+    if (rows == NULL || ids == NULL || sorted == NULL)
+        return hk_fail_nomem(err);
+    if (!read_ids(list, w->base->shape[0], rows, n))
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "adapter_config.json: key trainable_token_indices has a number twice or "
+                       "one that is no row of the embedding");
+    enum hk_status st = hk_adapter_decode(r, t, &values, err);
+    for (size_t i = 0; st == HK_OK && i < n; i++) {
+        ids[i] = rows[i].id;
+        memcpy(sorted + i * cols, values + rows[i].at * cols, cols * sizeof *sorted);
+    }
+    w->rows = ids;
+    w->row_count = n;
+    w->values = sorted;
+    return st;
+}
+
+/* Trained rows of a tied embedding are the head's too. */
+static enum hk_status add_rows(struct hk_adapter_reading *r, const char *module,
+                               const struct hk_tensor *t, struct hk_error *err)
+{
+    struct hk_replacement w = {0};
+    char name[300];
+    snprintf(name, sizeof name, "%s.weight", module);
+    enum hk_status st = hk_adapter_base_find(&r->base, name, &w.base, &w.use, err);
+    if (st != HK_OK)
+        return st;
+    if (w.base->ndim != 2 || w.use == HK_USE_MATRIX || (r->base.tied && w.use == HK_USE_HEAD))
+        return hk_adapter_misfit(t, "trained tokens of this module are not supported", err);
+    if (r->base.tied)
+        w.use = HK_USE_BOTH;
+    const json_t *list = hk_adapter_token_ids(&r->config, module);
+    const size_t n = json_array_size(list);
+    if (!json_is_array(list) || n == 0 || !is_matrix(t, n, w.base->shape[1]))
+        return hk_adapter_misfit(
+            t, "it has not a row for each number of key trainable_token_indices", err);
+    st = mark(r, t, w.base, w.use, BY_ROWS, BY_PAIR | BY_WHOLE | BY_ROWS, err);
+    if (st == HK_OK)
+        st = read_rows(r, t, list, n, &w, err);
+    if (st == HK_OK)
+        r->a->whole[r->a->whole_count++] = w;
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static bool is_bias(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".bias") == 0;
+}
+
+/* A pair is taken with its A; a B or a magnitude without one is an error, and so is a second one,
  * of which nobody knows whether it counts. */
-static enum hk_status add_tensor(struct reading *r, const struct hk_tensor *t, struct hk_error *err)
+static enum hk_status add_part(struct hk_adapter_reading *r, const char *module,
+                               enum hk_adapter_part part, const struct hk_tensor *t,
+                               struct hk_error *err)
+{
+    const struct hk_tensor *a = part_of(r, module, HK_ADAPTER_A),
+                           *embedding = part_of(r, module, HK_ADAPTER_EMBEDDING_A);
+    if (part_of(r, module, part) != t)
+        return hk_adapter_misfit(t, "its module has another one under another name", err);
+    switch (part) {
+    case HK_ADAPTER_A:
+    case HK_ADAPTER_EMBEDDING_A:
+        return add_pair(r, module, t, part == HK_ADAPTER_EMBEDDING_A, err);
+    case HK_ADAPTER_B:
+        return a != NULL ? HK_OK : hk_adapter_misfit(t, "its lora_A is missing", err);
+    case HK_ADAPTER_EMBEDDING_B:
+        return embedding != NULL ? HK_OK
+                                 : hk_adapter_misfit(t, "its lora_embedding_A is missing", err);
+    case HK_ADAPTER_MAGNITUDE:
+        return a != NULL || embedding != NULL ? HK_OK
+                                              : hk_adapter_misfit(t, "its lora_A is missing", err);
+    default:
+        return add_rows(r, module, t, err);
+    }
+}
+
+static enum hk_status add_tensor(struct hk_adapter_reading *r, const struct hk_tensor *t,
+                                 struct hk_error *err)
 {
     char module[256];
     enum hk_adapter_part part;
     if (!hk_adapter_name(t->name, module, &part))
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                       "tensor '%.*s' is none of an adapter that can be applied", HK_STR(t->name));
+                       "tensor %.*s is none of an adapter that can be applied", HK_STR(t->name));
+    if (part == HK_ADAPTER_COPY && r->config.trains_biases && is_bias(module))
+        part = HK_ADAPTER_WHOLE;
     if (part == HK_ADAPTER_WHOLE)
         return add_whole(r, module, t, err);
-    if (part_of(r, module, part) != t)
-        return misfit(t, "its module has another one under another name", err);
-    if (part == HK_ADAPTER_A)
-        return add_pair(r, module, t, err);
-    return part_of(r, module, HK_ADAPTER_A) != NULL ? HK_OK
-                                                    : misfit(t, "its lora_A is missing", err);
+    if (part == HK_ADAPTER_COPY)
+        return hk_adapter_check_copy(r, t, module, err);
+    return add_part(r, module, part, t, err);
 }
 
-static enum hk_status read_all(struct reading *r, struct hk_error *err)
+static enum hk_status read_all(struct hk_adapter_reading *r, struct hk_error *err)
 {
     const size_t n = hk_tensor_count(r->payload);
-    r->a->pairs = calloc(n + 1, sizeof *r->a->pairs);
-    r->a->whole = calloc(n + 1, sizeof *r->a->whole);
-    if (r->a->pairs == NULL || r->a->whole == NULL)
+    if (n == 0)
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "the adapter has no tensors");
+    r->a->pairs = calloc(n, sizeof *r->a->pairs);
+    r->a->whole = calloc(n, sizeof *r->a->whole);
+    r->marks = calloc(hk_tensor_count(r->base.file) + 1, sizeof *r->marks);
+    if (r->a->pairs == NULL || r->a->whole == NULL || r->marks == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = hk_adapter_config_read(&r->config, r->payload, err);
-    if (status == HK_OK)
-        status = read_base(r, err);
-    for (size_t i = 0; status == HK_OK && i < n; i++)
-        status = add_tensor(r, hk_tensor_at(r->payload, i), err);
-    return status;
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < n; i++)
+        st = add_tensor(r, hk_tensor_at(r->payload, i), err);
+    if (st == HK_OK)
+        st = hk_adapter_check_promised(r, err);
+    if (st == HK_OK && r->a->pair_count == 0 && r->a->whole_count == 0)
+        st = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                     "no tensor of the adapter changes the model: all are copies of the base's");
+    return st;
+}
+
+/* Of PAYLOAD, which has PEFT's form. */
+static enum hk_status read_peft(struct hk_adapter_reading *r, const struct hk_file *base,
+                                struct hk_error *err)
+{
+    enum hk_status st = hk_adapter_config_read(&r->config, r->payload, err);
+    if (st == HK_OK)
+        st = hk_adapter_base_read(base, &r->base, err);
+    return st == HK_OK ? read_all(r, err) : st;
+}
+
+enum hk_status hk_adapter_read(struct hk_adapter **out, struct hk_file *payload,
+                               const struct hk_file *base, struct hk_error *err)
+{
+    struct hk_file *made = NULL;
+    enum hk_status st = hk_adapter_in_peft_form(&made, payload, base, err);
+    if (st != HK_OK)
+        return st;
+    struct hk_adapter_reading r = {.a = calloc(1, sizeof *r.a),
+                                   .payload = made != NULL ? made : payload};
+    st = r.a == NULL ? hk_fail_nomem(err) : read_peft(&r, base, err);
+    hk_adapter_config_free(&r.config);
+    free(r.marks);
+    hk_close(&made);
+    if (st == HK_OK)
+        *out = r.a;
+    else
+        hk_adapter_free(&r.a);
+    return st;
 }
 
 enum hk_status hk_adapter_open(struct hk_adapter **out, const struct hk_file *f, size_t record,
                                struct hk_error *err)
 {
     struct hk_file *payload;
-    enum hk_status status = hk_record_open(&payload, f, record, err);
-    if (status != HK_OK)
-        return status;
-    struct reading r = {.a = calloc(1, sizeof *r.a), .f = f, .payload = payload};
     struct hk_error why = {0};
-    status = r.a == NULL ? hk_fail_nomem(&why) : read_all(&r, &why);
-    hk_adapter_config_free(&r.config);
+    enum hk_status st = hk_adapter_record_open(&payload, f, record, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_adapter_read(out, payload, f, &why);
     hk_close(&payload);
-    if (status != HK_OK) {
-        hk_adapter_free(&r.a);
-        return hk_fail(err, status, hk_record_at(f, record)->offset, "record '%.*s': %s",
-                       HK_STR(hk_record_at(f, record)->name), why.text);
-    }
-    *out = r.a;
-    return HK_OK;
+    return st == HK_OK ? HK_OK
+                       : hk_fail(err, st, hk_record_at(f, record)->offset, "record '%.*s': %s",
+                                 HK_STR(hk_record_at(f, record)->name), why.text);
 }
 
 void hk_adapter_free(struct hk_adapter **adapter)

@@ -1,5 +1,6 @@
 /* What adapters ask of the model that they are for. */
 #include <stdio.h>
+#include <string.h>
 
 #include "libhkfmt/adapter.h"
 
@@ -10,35 +11,95 @@ static enum hk_status get_count(const struct hk_file *f, const struct hk_hf_fami
     int64_t v = 0;
     snprintf(key, sizeof key, "%s.%s", family->architecture, suffix);
     const struct hk_kv *kv = hk_kv_find(f, key);
-    enum hk_status status = kv == NULL ? HK_OK : hk_kv_int(kv, &v, err);
-    if (status == HK_OK && (v < 1 || v > 1 << 20))
-        status = hk_fail(err, HK_E_RANGE, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                         "the base needs key '%s', from 1 to 2^20", key);
-    if (status == HK_OK)
+    enum hk_status st = kv == NULL ? HK_OK : hk_kv_int(kv, &v, err);
+    if (st == HK_OK && (v < 1 || v > 1 << 20))
+        st = hk_fail(err, HK_E_RANGE, kv != NULL ? kv->offset : HK_NO_OFFSET,
+                     "the base needs key %s, from 1 to 2^20", key);
+    if (st == HK_OK)
         *out = (uint32_t)v;
-    return status;
+    return st;
+}
+
+static enum hk_status get_order(const struct hk_file *f, struct hk_adapter_base *b,
+                                struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "hk.rope_style");
+    struct hk_bytes style;
+    b->pairs = b->family->pairs_in_gguf;
+    enum hk_status st = kv == NULL ? HK_OK : hk_kv_string(kv, &style, err);
+    if (kv != NULL && st == HK_OK)
+        b->pairs = hk_bytes_are(style, "norm");
+    return st;
+}
+
+/* The head is the embedding where there is no other, or where it refers to it. */
+static enum hk_status get_tie(const struct hk_file *f, struct hk_adapter_base *b,
+                              struct hk_error *err)
+{
+    const struct hk_tensor *head = hk_tensor_find(f, "output.weight"),
+                           *embedding = hk_tensor_find(f, "token_embd.weight");
+    enum hk_status st = HK_OK;
+    if (head != NULL && embedding != NULL) {
+        st = hk_tensor_resolve(f, head, &head, err);
+        if (st == HK_OK)
+            st = hk_tensor_resolve(f, embedding, &embedding, err);
+    }
+    b->tied = head == NULL || head == embedding;
+    return st;
+}
+
+static enum hk_status get_family(const struct hk_file *f, const struct hk_hf_family **out,
+                                 struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "general.architecture");
+    struct hk_bytes name = {0};
+    enum hk_status st = kv == NULL ? HK_OK : hk_kv_string(kv, &name, err);
+    if (st != HK_OK)
+        return st;
+    *out = kv == NULL ? NULL : hk_hf_family_of_architecture(name);
+    return *out != NULL ? HK_OK
+                        : hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
+                                  "adapters are not applied to architecture '%.*s'", HK_STR(name));
 }
 
 enum hk_status hk_adapter_base_read(const struct hk_file *f, struct hk_adapter_base *out,
                                     struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "general.architecture");
-    struct hk_bytes name = {0};
-    struct hk_adapter_base b = {0};
-    enum hk_status status = kv == NULL ? HK_OK : hk_kv_string(kv, &name, err);
-    if (status != HK_OK)
-        return status;
-    b.family = kv == NULL ? NULL : hk_hf_family_of_architecture(name);
-    if (b.family == NULL)
-        return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                       "adapters are not applied to architecture '%.*s'", HK_STR(name));
-    status = get_count(f, b.family, "block_count", &b.layers, err);
-    if (status == HK_OK)
-        status = get_count(f, b.family, "attention.head_count", &b.heads, err);
-    if (status != HK_OK)
-        return status;
-    if (get_count(f, b.family, "attention.head_count_kv", &b.kv_heads, NULL) != HK_OK)
+    struct hk_adapter_base b = {.file = f};
+    enum hk_status st = get_family(f, &b.family, err);
+    if (st == HK_OK)
+        st = get_count(f, b.family, "block_count", &b.layers, err);
+    if (st == HK_OK)
+        st = get_count(f, b.family, "attention.head_count", &b.heads, err);
+    if (st == HK_OK &&
+        get_count(f, b.family, "attention.head_count_kv", &b.kv_heads, NULL) != HK_OK)
         b.kv_heads = b.heads;
-    *out = b;
-    return HK_OK;
+    if (st == HK_OK)
+        st = get_order(f, &b, err);
+    if (st == HK_OK)
+        st = get_tie(f, &b, err);
+    if (st == HK_OK)
+        *out = b;
+    return st;
+}
+
+enum hk_status hk_adapter_base_find(const struct hk_adapter_base *b, const char *name,
+                                    const struct hk_tensor **out, enum hk_weight_use *use,
+                                    struct hk_error *err)
+{
+    char own[HK_MAX_NAME + 1];
+    enum hk_status st = hk_hf_name_from(
+        b->family, b->layers, (struct hk_bytes){(const uint8_t *)name, strlen(name)}, own, err);
+    if (st != HK_OK)
+        return st;
+    const bool head = strcmp(own, "output.weight") == 0;
+    *use = head                                    ? HK_USE_HEAD
+           : strcmp(own, "token_embd.weight") == 0 ? HK_USE_EMBEDDING
+                                                   : HK_USE_MATRIX;
+    *out = hk_tensor_find(b->file, own);
+    if (*out == NULL && head)
+        *out = hk_tensor_find(b->file, "token_embd.weight");
+    return *out != NULL ? HK_OK
+                        : hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "the base has no tensor %s (%s)",
+                                  own, name);
 }

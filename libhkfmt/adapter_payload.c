@@ -1,8 +1,9 @@
-/* The safetensors file that a record carries. */
+/* The file that a record carries: safetensors, or of adapters GGUF. */
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "libhkfmt/adapter.h"
+#include "libhkfmt/foreign/lora.h"
 #include "libhkfmt/le.h"
 
 static enum hk_status inflate_copy(struct hk_file **out, const struct hk_file *f, size_t i,
@@ -74,4 +75,68 @@ enum hk_status hk_record_open(struct hk_file **out, const struct hk_file *f, siz
         return hk_fail(err, status, r->data_offset, "record '%.*s': %s", HK_STR(r->name), why.text);
     *out = payload;
     return HK_OK;
+}
+
+/* A GGUF has to be mapped from its beginning. */
+static enum hk_status open_gguf(struct hk_file **out, const struct hk_file *f, size_t i,
+                                bool *is_gguf, struct hk_error *err)
+{
+    const struct hk_record *r = hk_record_at(f, i);
+    const struct hk_bytes data = hk_record_data(f, r);
+    struct hk_file *copy = NULL;
+    *is_gguf = false;
+    const bool compressed = (r->flags & HK_RECORD_COMPRESSED) != 0;
+    if (!compressed && (data.n < 4 || memcmp(data.p, "GGUF", 4) != 0))
+        return HK_OK;
+    enum hk_status st = inflate_copy(&copy, f, i, err);
+    if (st != HK_OK)
+        return compressed ? HK_OK : st;
+    *is_gguf = copy->format == HK_FORMAT_GGUF;
+    if (*is_gguf)
+        *out = copy;
+    else
+        hk_close(&copy);
+    return HK_OK;
+}
+
+enum hk_status hk_adapter_record_open(struct hk_file **out, const struct hk_file *f, size_t i,
+                                      struct hk_error *err)
+{
+    struct hk_error why = {0};
+    const struct hk_record *r = hk_record_at(f, i);
+    bool is_gguf = false;
+    if (r == NULL)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %zu", i);
+    enum hk_status st = open_gguf(out, f, i, &is_gguf, &why);
+    if (st != HK_OK)
+        return hk_fail(err, st, r->data_offset, "record '%.*s': %s", HK_STR(r->name), why.text);
+    return is_gguf ? HK_OK : hk_record_open(out, f, i, err);
+}
+
+enum hk_status hk_adapter_in_peft_form(struct hk_file **out, struct hk_file *payload,
+                                       const struct hk_file *base, struct hk_error *err)
+{
+    struct hk_lora_gguf g;
+    struct hk_out *o = NULL;
+    *out = NULL;
+    if (payload->format == HK_FORMAT_SAFETENSORS)
+        return HK_OK;
+    if (payload->format != HK_FORMAT_GGUF || !hk_lora_is_gguf(payload))
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "its payload is no adapter");
+    const int fd = memfd_create("payload", MFD_CLOEXEC);
+    enum hk_status st = fd < 0 ? hk_fail_nomem(err) : hk_lora_from_gguf(&g, payload, base, err);
+    if (st == HK_OK) {
+        st = hk_out_fd(&o, fd, err);
+        if (st == HK_OK)
+            st = hk_lora_write(g.view, g.config, o, err);
+        if (st == HK_OK)
+            st = hk_out_commit(&o, err);
+        hk_out_discard(&o);
+        hk_lora_gguf_free(&g);
+    }
+    if (st == HK_OK)
+        st = hk_open_fd(out, fd, err);
+    if (fd >= 0)
+        close(fd);
+    return st;
 }

@@ -9,6 +9,7 @@
 #include "libhkfmt/compress.h"
 #include "libhkfmt/history.h"
 #include "libhkfmt/le.h"
+#include "libhkfmt/outcome.h"
 #include "libhkfmt/wire.h"
 
 struct pending { /* a record whose header is not written yet */
@@ -20,6 +21,7 @@ struct hk_appender {
     struct hk_history h;
     uint8_t header[HK_HEADER_SIZE]; /* as it was found */
     uint64_t appendix_offset;       /* of the header afterwards */
+    bool entered;                   /* readers are kept out */
     uint64_t end;                   /* of what was written so far */
     uint32_t generation;
     uint8_t parent[HK_SHA256_SIZE]; /* for the next record */
@@ -47,31 +49,30 @@ static void free_appender(struct hk_appender **appender)
 
 /* A rollback of the reference leaves an offset at or past the end: bytes that grow over it must not
  * be taken for a record. */
-static enum hk_status start_appendix(struct hk_appender *a, struct hk_error *err)
+static enum hk_status drop_stale(struct hk_appender *a, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    if (a->appendix_offset != 0)
-        status = hk_history_header(&a->h, 0, err);
-    a->h.f->header.appendix_offset = 0;
-    a->appendix_offset = a->end;
-    return status;
+    uint8_t header[HK_HEADER_SIZE];
+    if (a->h.f->header.appendix_offset == 0)
+        return HK_OK;
+    hk_history_header(&a->h, 0, header);
+    enum hk_status st = hk_lock_enter(&a->h.lock, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_history_put_header(&a->h, header, err);
+    hk_lock_leave(&a->h.lock);
+    return st;
 }
 
 static enum hk_status check_place(struct hk_appender *a, struct hk_error *err)
 {
-    const struct hk_history *h = &a->h;
-    if (h->torn)
-        return hk_fail(err, HK_E_FORMAT, h->records_end > 0 ? h->records_end : h->sections_end,
-                       "the file ends in bytes that are no record (an interrupted append?); "
-                       "hk-rollback --repair removes them");
-    if (!align_ok(h->size, 8, &a->end))
+    const struct hk_ends *l = &a->h.f->ends;
+    enum hk_status st = hk_history_check_tail(&a->h, err);
+    if (st != HK_OK)
+        return st;
+    if (!align_ok(l->size, 8, &a->end))
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file is too large to grow");
-    a->appendix_offset = h->f->header.appendix_offset;
-    if (h->f->record_count == 0)
-        return start_appendix(a, err);
-    if (a->end < h->records_end)
-        a->end = h->records_end; /* its last padding was cut */
-    return HK_OK;
+    a->appendix_offset = l->records > 0 ? l->records : a->end;
+    return l->records > 0 ? HK_OK : drop_stale(a, err);
 }
 
 static bool same_place(const struct hk_part *a, const struct hk_part *b)
@@ -111,14 +112,14 @@ static enum hk_status choose_parent(struct hk_appender *a, unsigned options, str
 }
 
 enum hk_status hk_append_open(struct hk_appender **out, const char *path, unsigned options,
-                              struct hk_error *err)
+                              const struct hk_wait *wait, struct hk_error *err)
 {
     struct hk_appender *a = calloc(1, sizeof *a);
     if (a == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = hk_history_open(&a->h, path, true, err);
+    enum hk_status status = hk_history_open(&a->h, path, true, wait, err);
     if (status == HK_OK) {
-        memcpy(a->header, a->h.f->parts[0].map, sizeof a->header);
+        memcpy(a->header, a->h.header, sizeof a->header);
         status = check_place(a, err);
     }
     if (status == HK_OK)
@@ -297,30 +298,70 @@ static enum hk_status write_headers(const struct hk_appender *a, struct hk_error
     return status;
 }
 
-/* A seal goes before anything counts; what the header tells last is where the first record is. */
-static enum hk_status publish(struct hk_appender *a, struct hk_error *err)
+/* The file once all is written. */
+static enum hk_status check_appended(const struct hk_appender *a,
+                                     const uint8_t header[HK_HEADER_SIZE], struct hk_error *err)
 {
-    const struct hk_history *h = &a->h;
-    enum hk_status status = hk_history_header(h, h->f->header.appendix_offset, err);
-    if (status == HK_OK)
-        status =
-            hk_history_write(h, a->records[0].header, HK_RECORD_FIRST, a->records[0].offset, err);
-    if (status == HK_OK)
-        status = hk_history_sync(h, err);
-    return status == HK_OK ? hk_history_header(h, a->appendix_offset, err) : status;
+    const struct hk_file *f = a->h.f;
+    struct hk_outcome_record *added = reallocarray(NULL, a->count, sizeof *added);
+    if (added == NULL)
+        return hk_fail_nomem(err);
+    for (size_t i = 0; i < a->count; i++)
+        added[i] = (struct hk_outcome_record){a->records[i].offset, a->records[i].header};
+    const struct hk_outcome o = {
+        .old = f,
+        .then = {a->h.lock.fd,
+                 a->end,
+                 {{0, {header, HK_HEADER_SIZE}},
+                  {a->records[0].offset, {a->records[0].header, HK_RECORD_FIRST}}}},
+        .metadata = f->metadata,
+        .pairs = f->header.metadata_kv_count,
+        .kept = f->record_count,
+        .added = added,
+        .added_count = a->count,
+        .settled = true,
+    };
+    enum hk_status st = hk_check_outcome(&o, err);
+    free(added);
+    return st;
+}
+
+/* A seal goes before anything counts; what the header tells last is where the first record is. */
+static enum hk_status publish(struct hk_appender *a, const uint8_t header[HK_HEADER_SIZE],
+                              struct hk_error *err)
+{
+    struct hk_history *h = &a->h;
+    uint8_t unsealed[HK_HEADER_SIZE];
+    memcpy(unsealed, h->header, sizeof unsealed);
+    hk_break_seal(unsealed);
+    enum hk_status st = hk_history_put_header(h, unsealed, err);
+    if (st == HK_OK)
+        st = hk_history_write(h, a->records[0].header, HK_RECORD_FIRST, a->records[0].offset, err);
+    if (st == HK_OK)
+        st = hk_history_sync(h, err);
+    return st == HK_OK ? hk_history_put_header(h, header, err) : st;
 }
 
 static enum hk_status commit(struct hk_appender *a, struct hk_error *err)
 {
+    uint8_t header[HK_HEADER_SIZE];
     if (a->failed != HK_OK)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a record failed, nothing is appended");
-    enum hk_status status = close_record(a, err);
-    if (status != HK_OK || a->count == 0)
-        return status;
-    status = write_headers(a, err);
-    if (status == HK_OK)
-        status = hk_history_sync(&a->h, err);
-    return status == HK_OK ? publish(a, err) : status;
+    enum hk_status st = close_record(a, err);
+    if (st != HK_OK || a->count == 0)
+        return st;
+    st = write_headers(a, err);
+    if (st == HK_OK)
+        st = hk_history_sync(&a->h, err);
+    hk_history_header(&a->h, a->appendix_offset, header);
+    if (st == HK_OK)
+        st = check_appended(a, header, err);
+    if (st == HK_OK)
+        st = hk_lock_enter(&a->h.lock, err);
+    if (st != HK_OK)
+        return st;
+    a->entered = true;
+    return publish(a, header, err);
 }
 
 enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
@@ -335,9 +376,9 @@ enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
 }
 
 /* What the header was: a record's place may be in it, or a seal gone from it. */
-static bool restore_header(const struct hk_appender *a)
+static bool restore_header(struct hk_appender *a)
 {
-    return memcmp(a->header, a->h.f->parts[0].map, sizeof a->header) == 0 ||
+    return memcmp(a->header, a->h.header, sizeof a->header) == 0 ||
            hk_history_write(&a->h, a->header, sizeof a->header, 0, NULL) == HK_OK;
 }
 
@@ -347,7 +388,8 @@ void hk_append_discard(struct hk_appender **appender)
     struct hk_appender *a = *appender;
     if (a == NULL)
         return;
-    if (restore_header(a) && a->count > 0)
-        (void)!hk_history_cut(&a->h, a->h.size, NULL);
+    if (a->h.f != NULL && (a->entered || hk_lock_enter(&a->h.lock, NULL) == HK_OK) &&
+        restore_header(a) && a->count > 0)
+        (void)!hk_history_cut(&a->h, a->h.f->ends.size, NULL);
     free_appender(appender);
 }

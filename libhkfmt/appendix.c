@@ -2,9 +2,36 @@
  * and is reported; what stands before it stays readable. */
 #include <stdlib.h>
 
-#include "libhkfmt/cursor.h"
 #include "libhkfmt/edit.h"
+#include "libhkfmt/le.h"
 #include "libhkfmt/wire.h"
+
+/* Records are read with what precedes and follows their headers in one piece: padding, names. */
+struct walk {
+    const struct hk_scan *s;
+    uint64_t at, end;
+    uint64_t piece_at;
+    size_t piece_n;
+    uint8_t piece[512];
+    enum hk_status st; /* why there is no piece */
+    struct hk_error *err;
+};
+
+static uint64_t walk_left(const struct walk *w)
+{
+    return w->end - w->at;
+}
+
+/* The next N bytes, of which so many are left; NULL: they cannot be read. */
+static const uint8_t *walk_look(struct walk *w, size_t n)
+{
+    if (w->at < w->piece_at || w->at - w->piece_at + n > w->piece_n) {
+        w->piece_n = walk_left(w) < sizeof w->piece ? (size_t)walk_left(w) : sizeof w->piece;
+        w->piece_at = w->at;
+        w->st = hk_source_read(w->s->src, w->piece, w->piece_n, w->at, w->err);
+    }
+    return w->st == HK_OK ? w->piece + (w->at - w->piece_at) : NULL;
+}
 
 static void decode(const uint8_t *p, struct hk_record *r)
 {
@@ -22,19 +49,60 @@ static void decode(const uint8_t *p, struct hk_record *r)
     r->data_size = le64(p + 72);
 }
 
-static bool take_record(struct cursor *c, struct hk_record *r)
+void hk_encode_record(const struct hk_record *r, uint8_t p[HK_RECORD_HEADER_SIZE])
 {
-    r->offset = c->at;
-    const uint8_t *p = cursor_take(c, HK_RECORD_HEADER_SIZE);
-    if (p == NULL)
+    p[0] = r->type;
+    p[1] = r->flags;
+    put16(p + 2, (uint16_t)r->name.n);
+    put32(p + 4, r->generation);
+    put64(p + 8, r->timestamp);
+    memcpy(p + 16, r->parent_hash, sizeof r->parent_hash);
+    for (size_t i = 0; i < 4; i++)
+        put32(p + 48 + 4 * i, r->metrics[i]);
+    put16(p + 64, (uint16_t)r->target.n);
+    put16(p + 66, r->reserved);
+    put32(p + 68, r->data_crc32);
+    put64(p + 72, r->data_size);
+}
+
+/* Name and target, which follow each other, to memory of the file's. */
+static bool take_names(struct walk *w, struct hk_record *r)
+{
+    const size_t n = r->name.n + r->target.n;
+    uint8_t *copy = hk_arena_alloc(&w->s->f->arena, n);
+    if (copy == NULL) {
+        w->st = hk_fail_nomem(w->err);
         return false;
+    }
+    const uint8_t *p = n <= sizeof w->piece ? walk_look(w, n) : NULL;
+    if (p != NULL)
+        memcpy(copy, p, n);
+    else if (w->st == HK_OK)
+        w->st = hk_source_read(w->s->src, copy, n, w->at, w->err);
+    w->at += n;
+    r->name.p = copy;
+    r->target.p = copy + r->name.n;
+    return w->st == HK_OK;
+}
+
+/* False where there is none, or with w->st where it cannot be read. */
+static bool take_record(struct walk *w, struct hk_record *r)
+{
+    const uint64_t left = walk_left(w);
+    const uint8_t *p = left < HK_RECORD_HEADER_SIZE ? NULL : walk_look(w, HK_RECORD_HEADER_SIZE);
+    if (p == NULL || hk_all_zero(p, HK_RECORD_FIRST))
+        return false;
+    r->offset = w->at;
     decode(p, r);
-    r->name.p = cursor_take(c, r->name.n);
-    r->target.p = r->name.p == NULL ? NULL : cursor_take(c, r->target.n);
-    if (r->target.p == NULL)
+    const uint64_t head = HK_RECORD_HEADER_SIZE + r->name.n + r->target.n;
+    if (head > left || r->data_size > left - head)
         return false;
-    r->data_offset = c->at;
-    return cursor_take(c, r->data_size) != NULL;
+    w->at += HK_RECORD_HEADER_SIZE;
+    if (!take_names(w, r))
+        return false;
+    r->data_offset = w->at;
+    w->at += r->data_size;
+    return true;
 }
 
 static void check_record(const struct hk_scan *s, const struct hk_record *r, size_t i)
@@ -53,15 +121,15 @@ static void check_record(const struct hk_scan *s, const struct hk_record *r, siz
 }
 
 /* Step over the zeros up to the next multiple of 8. */
-static void take_padding(const struct hk_scan *s, struct cursor *c, const struct hk_record *r,
-                         size_t i)
+static void take_padding(struct walk *w, const struct hk_record *r, size_t i)
 {
-    uint64_t want = (8 - c->at % 8) % 8, left = cursor_left(c);
-    uint64_t n = want < left ? want : left;
-    struct hk_where w = {c->at, HK_SUBJECT_RECORD, r->name, i};
-    const uint8_t *p = cursor_take(c, n);
-    if (n < want || !hk_all_zero(p, n))
-        hk_report(s->r, HK_FAULT_RECORD_PADDING, &w, "record %zu: %s", i,
+    const size_t want = (size_t)(-w->at % 8);
+    const size_t n = want < walk_left(w) ? want : (size_t)walk_left(w);
+    struct hk_where where = {w->at, HK_SUBJECT_RECORD, r->name, i};
+    const uint8_t *p = n == 0 ? NULL : walk_look(w, n);
+    w->at += n;
+    if (n < want || (p != NULL && !hk_all_zero(p, n)))
+        hk_report(w->s->r, HK_FAULT_RECORD_PADDING, &where, "record %zu: %s", i,
                   n < want ? "the file ends inside its padding" : "padding is not zero");
 }
 
@@ -78,53 +146,70 @@ static enum hk_status room_for(struct hk_file *f, size_t *capacity, struct hk_er
     return HK_OK;
 }
 
-static void report_torn(const struct hk_scan *s, const struct cursor *c, size_t i)
+/* Nothing is torn that a writer is writing just now. */
+static void report_torn(struct walk *w, size_t i)
 {
-    uint64_t left = cursor_left(c);
-    bool zeros = hk_all_zero(s->map + c->at, left < HK_RECORD_FIRST ? left : HK_RECORD_FIRST);
-    struct hk_where w = {.offset = c->at, .subject = HK_SUBJECT_RECORD, .index = i};
-    if (left >= HK_STAGING_SIZE && hk_is_staging(s->map + c->at, left))
-        hk_report(s->r, HK_FAULT_RECORD_TORN, &w,
+    const struct hk_scan *s = w->s;
+    uint64_t left = walk_left(w);
+    struct hk_where where = {.offset = w->at, .subject = HK_SUBJECT_RECORD, .index = i};
+    size_t first = left < HK_RECORD_HEADER_SIZE ? (size_t)left : HK_RECORD_HEADER_SIZE;
+    const uint8_t *p = walk_look(w, first);
+    if (p == NULL || hk_scan_in_progress(s))
+        return;
+    if (left >= HK_STAGING_SIZE && hk_is_staging(p, first))
+        hk_report(s->r, HK_FAULT_RECORD_TORN, &where,
                   "%llu bytes of an interrupted metadata edit, which the next one removes",
                   (unsigned long long)left);
     else if (left < HK_RECORD_HEADER_SIZE)
-        hk_report(s->r, HK_FAULT_TRAILING, &w, "%llu bytes after the last record are no record",
+        hk_report(s->r, HK_FAULT_TRAILING, &where, "%llu bytes after the last record are no record",
                   (unsigned long long)left);
-    else if (zeros)
-        hk_report(s->r, HK_FAULT_RECORD_TORN, &w,
+    else if (hk_all_zero(p, HK_RECORD_FIRST))
+        hk_report(s->r, HK_FAULT_RECORD_TORN, &where,
                   "record %zu: its header was never written (an interrupted append)", i);
     else
-        hk_report(s->r, HK_FAULT_RECORD_TORN, &w,
+        hk_report(s->r, HK_FAULT_RECORD_TORN, &where,
                   "record %zu ends past the %llu bytes that are left", i, (unsigned long long)left);
+}
+
+static enum hk_status walk_records(struct walk *w)
+{
+    struct hk_file *f = w->s->f;
+    size_t capacity = 0;
+    while (walk_left(w) > 0) {
+        struct hk_record r = {0};
+        if (!take_record(w, &r)) {
+            if (w->st == HK_OK)
+                report_torn(w, f->record_count);
+            return w->st;
+        }
+        enum hk_status st = room_for(f, &capacity, w->err);
+        if (st != HK_OK)
+            return st;
+        size_t i = f->record_count++;
+        f->records[i] = r;
+        check_record(w->s, &f->records[i], i);
+        take_padding(w, &f->records[i], i);
+        if (w->st != HK_OK)
+            return w->st;
+    }
+    return HK_OK;
 }
 
 enum hk_status hk_scan_appendix(struct hk_scan *s, struct hk_error *err)
 {
-    struct hk_file *f = s->f;
-    uint64_t start = f->header.appendix_offset;
+    struct hk_part *part = &s->f->parts[0];
+    uint64_t start = s->f->header.appendix_offset;
     if (start == 0 || start >= s->size)
         return HK_OK; /* at or past the end: no records, as a rollback may leave it */
     if (start % 8 != 0 || start < HK_HEADER_SIZE)
         hk_report(s->r, HK_FAULT_APPENDIX_OFFSET, hk_at(HK_AT_APPENDIX_OFFSET),
                   "appendix_offset %llu is no place for a record", (unsigned long long)start);
-    struct cursor c = {s->map, start, s->appendix_end};
-    size_t capacity = 0;
-    while (cursor_left(&c) > 0) {
-        struct cursor before = c;
-        struct hk_record r = {0};
-        bool zeros =
-            cursor_left(&c) >= HK_RECORD_FIRST && hk_all_zero(s->map + c.at, HK_RECORD_FIRST);
-        if (zeros || !take_record(&c, &r)) {
-            report_torn(s, &before, f->record_count);
-            return HK_OK;
-        }
-        enum hk_status status = room_for(f, &capacity, err);
-        if (status != HK_OK)
-            return status;
-        size_t i = f->record_count++;
-        f->records[i] = r;
-        check_record(s, &f->records[i], i);
-        take_padding(s, &c, &f->records[i], i);
-    }
-    return HK_OK;
+    if (start >= s->appendix_end)
+        return HK_OK;
+    struct walk w = {.s = s, .at = start, .end = s->appendix_end, .err = err};
+    enum hk_status st = walk_records(&w);
+    part->appendix_at = start;
+    part->appendix_n =
+        (walk_left(&w) > 0 && hk_staging_at(s->src, w.at) ? w.at : s->appendix_end) - start;
+    return st;
 }

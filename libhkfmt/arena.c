@@ -38,6 +38,23 @@ void *hk_arena_alloc(struct hk_arena *a, size_t size)
     return p;
 }
 
+void *hk_arena_block(struct hk_arena *a, size_t size)
+{
+    if (size > SIZE_MAX - sizeof(struct hk_arena_block))
+        return NULL;
+    struct hk_arena_block *b = malloc(sizeof *b + size), *first = a->head;
+    if (b == NULL)
+        return NULL;
+    *b = (struct hk_arena_block){.next = first, .used = size, .size = size};
+    a->head = b;
+    if (first != NULL) { /* the first has room left */
+        a->head = first;
+        b->next = first->next;
+        first->next = b;
+    }
+    return b->data;
+}
+
 bool hk_arena_keep(struct hk_arena *a, struct hk_bytes b, struct hk_bytes *out)
 {
     uint8_t *p = hk_arena_alloc(a, b.n);

@@ -12,58 +12,15 @@ static const struct hk_file *origin_of(const struct hk_file *f)
     return f->origin != NULL ? f->origin : f;
 }
 
-/* SIZE bytes at OFFSET that are no record: what begins behind START ends the records there. */
-static void end_before(uint64_t start, uint64_t *end, uint64_t offset, uint64_t size)
-{
-    if (size > 0 && offset >= start && offset < *end)
-        *end = offset;
-}
-
-/* What an interrupted metadata edit left behind the records is none of them, nor is what lies
- * behind that. */
-static void end_before_staging(const struct hk_file *f, const uint8_t *map, uint64_t start,
-                               uint64_t *end)
-{
-    uint64_t at = start;
-    if (f->record_count > 0) {
-        const struct hk_record *last = &f->records[f->record_count - 1];
-        at = last->data_offset + last->data_size;
-        at += (8 - at % 8) % 8;
-    }
-    uint64_t first = hk_staging_start(map, *end);
-    if (first >= start)
-        *end = first;
-    if (at < *end && hk_is_staging(map + at, *end - at))
-        *end = at;
-}
-
-/* Sections may be anywhere: an old metadata edit of the reference put metadata behind the
- * records. */
 struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
 {
     if (f->without_appendix)
         return (struct hk_bytes){0};
     f = origin_of(f);
     const struct hk_part *p = &f->parts[part];
-    if (f->format != HK_FORMAT_HK || p->size < HK_HEADER_SIZE)
+    if (f->format != HK_FORMAT_HK || p->appendix_n == 0)
         return (struct hk_bytes){0};
-    const uint8_t *h = p->map;
-    uint64_t start = le64(h + HK_AT_APPENDIX_OFFSET), end = p->size;
-    end_before(start, &end, le64(h + HK_AT_METADATA_OFFSET), le64(h + HK_AT_METADATA_SIZE));
-    end_before(start, &end, le64(h + HK_AT_TOC_OFFSET), le64(h + HK_AT_TOC_SIZE));
-    for (size_t i = 0; i < f->tensor_count; i++) {
-        const struct hk_tensor *t = &f->tensors[i];
-        if (t->part != part)
-            continue;
-        end_before(start, &end, t->data_offset, t->data_size);
-        end_before(start, &end, t->scale_offset, t->scale_size);
-        end_before(start, &end, t->residual_offset, t->residual_size);
-    }
-    if (f->part_count == 1)
-        end_before_staging(f, p->map, start, &end);
-    if (start == 0 || start >= end)
-        return (struct hk_bytes){0};
-    return (struct hk_bytes){h + start, (size_t)(end - start)};
+    return (struct hk_bytes){p->map + p->appendix_at, (size_t)p->appendix_n};
 }
 
 /* ---- whether it goes along ---- */

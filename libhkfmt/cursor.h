@@ -1,4 +1,4 @@
-/* A cursor over mapped bytes that can only take what is proven to be there, and knows its offset
+/* A cursor over bytes of a file that can only take what is proven to be there, and knows its offset
  * for messages. */
 #ifndef HK_CURSOR_H
 #define HK_CURSOR_H
@@ -6,8 +6,9 @@
 #include "libhkfmt/le.h"
 
 struct cursor {
-    const uint8_t *base; /* offset 0 of the file */
-    uint64_t at, end;
+    const uint8_t *base; /* offset START of the file */
+    uint64_t at, end;    /* offsets in the file */
+    uint64_t start;
 };
 
 static inline uint64_t cursor_left(const struct cursor *c)
@@ -20,7 +21,7 @@ static inline const uint8_t *cursor_take(struct cursor *c, uint64_t n)
 {
     if (n > cursor_left(c))
         return NULL;
-    const uint8_t *p = c->base + c->at;
+    const uint8_t *p = c->base + (c->at - c->start);
     c->at += n;
     return p;
 }

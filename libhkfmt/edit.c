@@ -10,7 +10,7 @@
 #include "libhkfmt/wire.h"
 
 struct hk_edit {
-    int fd; /* holds the lock */
+    struct hk_lock lock;
     struct hk_file *file;
     struct hk_changes changes;
     struct hk_arena arena;
@@ -24,7 +24,7 @@ void hk_edit_discard(struct hk_edit **edit)
     hk_close(&e->file);
     free(e->changes.list);
     hk_arena_free(&e->arena);
-    close(e->fd);
+    close(e->lock.fd);
     free(e);
     *edit = NULL;
 }
@@ -62,9 +62,9 @@ static enum hk_status check_magic(int fd, struct hk_error *err)
 
 static enum hk_status open_locked(struct hk_edit *e, struct hk_error *err)
 {
-    enum hk_status status = check_magic(e->fd, err);
+    enum hk_status status = check_magic(e->lock.fd, err);
     if (status == HK_OK)
-        status = hk_open_fd(&e->file, e->fd, err);
+        status = hk_open_fd(&e->file, e->lock.fd, err);
     if (status != HK_OK)
         return status;
     const struct hk_header *h = &e->file->header;
@@ -80,18 +80,19 @@ static enum hk_status open_locked(struct hk_edit *e, struct hk_error *err)
     return status;
 }
 
-enum hk_status hk_edit_begin(struct hk_edit **out, const char *path, struct hk_error *err)
+enum hk_status hk_edit_begin(struct hk_edit **out, const char *path, const struct hk_wait *wait,
+                             struct hk_error *err)
 {
-    int fd;
-    enum hk_status status = hk_lock_open(&fd, path, err);
+    struct hk_lock lock;
+    enum hk_status status = hk_lock_open(&lock, path, wait, err);
     if (status != HK_OK)
         return status;
     struct hk_edit *e = calloc(1, sizeof *e);
     if (e == NULL) {
-        close(fd);
+        close(lock.fd);
         return hk_fail_nomem(err);
     }
-    e->fd = fd;
+    e->lock = lock;
     status = check_journal(path, err);
     if (status == HK_OK)
         status = open_locked(e, err);
@@ -199,21 +200,37 @@ static bool is_new(const struct hk_file *f, const struct hk_new_metadata *m)
 {
     const struct hk_header *h = &f->header;
     return m->count != h->metadata_kv_count || m->bytes.n != h->metadata_size ||
-           (m->bytes.n > 0 &&
-            memcmp(m->bytes.p, f->parts[0].map + h->metadata_offset, m->bytes.n) != 0);
+           !same_bytes(f->metadata, (struct hk_bytes){m->bytes.p, m->bytes.n});
+}
+
+/* Whether an edit that was broken off left something to be put in order, or the reference did. */
+static bool is_untidy(const struct hk_ends *l)
+{
+    return l->tail > HK_TAIL_PADDING || l->head_behind || l->staged;
+}
+
+static enum hk_status check_ends(const struct hk_file *f, struct hk_error *err)
+{
+    const struct hk_ends *l = &f->ends;
+    enum hk_status st = hk_ends_check(f, err);
+    if (st != HK_OK || l->tail != HK_TAIL_STRAY)
+        return st;
+    return hk_fail(err, HK_E_FORMAT, l->live,
+                   "%llu bytes at the end of the file belong to nothing and would be lost (a torn "
+                   "append?); hk-rollback --repair removes them",
+                   (unsigned long long)(l->size - l->live));
 }
 
 static enum hk_status commit(struct hk_edit *e, struct hk_new_metadata *m, struct hk_error *err)
 {
-    struct hk_tail tail;
     enum hk_status status = hk_settle_changes(&e->changes, e->file, &e->arena, err);
     if (status == HK_OK)
         status = encode(&e->changes, m, err);
     if (status == HK_OK)
-        status = hk_find_tail(e->file, &tail, err);
-    if (status != HK_OK || (!is_new(e->file, m) && !tail.untidy))
+        status = check_ends(e->file, err);
+    if (status != HK_OK || (!is_new(e->file, m) && !is_untidy(&e->file->ends)))
         return status;
-    return hk_write_metadata(e->file, e->fd, &tail, m, err);
+    return hk_write_metadata(e->file, &e->lock, m, err);
 }
 
 enum hk_status hk_edit_commit(struct hk_edit **edit, struct hk_error *err)

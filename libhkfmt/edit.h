@@ -1,12 +1,13 @@
-/* What the parts of editing in place share: the changes, the tail of a file that an edit may have
- * left, and the order of writes. */
+/* What the parts of editing in place share: the changes, what an edit may have left at the end of
+ * a file, and the order of writes. */
 #ifndef HK_EDIT_H
 #define HK_EDIT_H
 
 #include "libhkfmt/buf.h"
 #include "libhkfmt/internal.h"
+#include "libhkfmt/lock.h"
 
-/* ---- staging (edit_tail.c) ----
+/* ---- staging (staging.c) ----
  *
  * What an edit writes behind the last section or record begins with a head of the size of a
  * record's. It claims a payload that no file can hold, so that a reader of records stops there, has
@@ -19,22 +20,13 @@ enum { HK_STAGING_SIZE = 80 };
 void hk_staging_head(uint8_t p[HK_STAGING_SIZE], uint64_t base, bool settled);
 /* Whether the N bytes at P begin with such a head, or are the beginning of one. */
 bool hk_is_staging(const uint8_t *p, uint64_t n);
-/* Where all that belongs to the edit begins whose head stands directly before OFFSET of MAP; OFFSET
- * where there is none. */
-uint64_t hk_staging_start(const uint8_t *map, uint64_t offset);
-
-/* What lies where in a file, as far as an edit has to know. */
-struct hk_tail {
-    uint64_t limit; /* what may be used before the payloads begins at 128 and ends here */
-    uint64_t base;  /* end of what stays where it is: sections, records */
-    uint64_t keep;  /* size of the file when nothing more is behind it: BASE and old padding */
-    uint64_t live;  /* end of everything that counts, metadata and table included */
-    bool appendix;  /* nothing may stay behind BASE */
-    bool untidy;    /* an edit was broken off, or metadata lie behind the appendix */
-};
-
-/* HK_E_FORMAT: F has bytes behind BASE that belong to nothing and are no edit's. */
-enum hk_status hk_find_tail(const struct hk_file *f, struct hk_tail *out, struct hk_error *err);
+/* The same of the bytes at AT up to the end of the file. */
+bool hk_staging_at(const struct hk_source *src, uint64_t at);
+/* Where all that belongs to the edit begins whose head stands directly before OFFSET; OFFSET where
+ * there is none. */
+uint64_t hk_staging_start(const struct hk_source *src, uint64_t offset);
+/* Whether the head of an edit that has not settled stands directly before OFFSET. */
+bool hk_staged_before(const struct hk_source *src, uint64_t offset);
 
 /* ---- the new metadata (edit_pairs.c) ---- */
 
@@ -67,7 +59,9 @@ struct hk_new_metadata {
     uint64_t count;      /* pairs in it */
 };
 
-enum hk_status hk_write_metadata(const struct hk_file *f, int fd, const struct hk_tail *tail,
+/* Of F, which LOCK keeps other writers from. Nothing that counts is behind the records or staged
+ * afterwards. */
+enum hk_status hk_write_metadata(const struct hk_file *f, const struct hk_lock *lock,
                                  const struct hk_new_metadata *m, struct hk_error *err);
 
 #endif

@@ -121,33 +121,33 @@ static void check_oddities(const struct hk_scan *s, const uint8_t *p)
         }
 }
 
+/* What has no bytes is nowhere. */
+static bool section_ok(uint64_t offset, uint64_t size, uint64_t end)
+{
+    return size == 0 || (offset >= HK_HEADER_SIZE && range_ok(offset, size, end));
+}
+
 static void check_ranges(const struct hk_scan *s)
 {
     const struct hk_header *h = &s->f->header;
-    if (!range_ok(h->metadata_offset, h->metadata_size, s->size) ||
-        (h->metadata_offset < HK_HEADER_SIZE && h->metadata_size > 0))
+    if (!section_ok(h->metadata_offset, h->metadata_size, s->size))
         hk_report(s->r, HK_FAULT_METADATA_RANGE, hk_at(HK_AT_METADATA_OFFSET),
                   "metadata at %llu of %llu bytes is not inside the file of %llu",
                   (unsigned long long)h->metadata_offset, (unsigned long long)h->metadata_size,
                   (unsigned long long)s->size);
-    if (!range_ok(h->tensor_toc_offset, h->tensor_toc_size, s->size) ||
-        (h->tensor_toc_offset < HK_HEADER_SIZE && h->tensor_toc_size > 0))
+    if (!section_ok(h->tensor_toc_offset, h->tensor_toc_size, s->size))
         hk_report(s->r, HK_FAULT_TOC_RANGE, hk_at(HK_AT_TOC_OFFSET),
                   "tensor table at %llu of %llu bytes is not inside the file of %llu",
                   (unsigned long long)h->tensor_toc_offset, (unsigned long long)h->tensor_toc_size,
                   (unsigned long long)s->size);
-    if (h->tensor_count > 0 && h->tensor_data_offset > s->size)
-        hk_report(s->r, HK_FAULT_DATA_RANGE, hk_at(HK_AT_DATA_OFFSET),
-                  "tensor_data_offset %llu is past the end of the file of %llu",
-                  (unsigned long long)h->tensor_data_offset, (unsigned long long)s->size);
     if (h->split_count == 0 || h->split_index >= h->split_count)
         hk_report(s->r, HK_FAULT_SPLIT, hk_at(HK_AT_SPLIT_INDEX),
                   "split_index %u of split_count %u", h->split_index, h->split_count);
 }
 
-bool hk_scan_header(struct hk_scan *s)
+/* False: this is no .hk, or none that can be read further. */
+static bool check_header(const struct hk_scan *s, const uint8_t *p)
 {
-    const uint8_t *p = s->map;
     if (s->size < 4 || memcmp(p, HK_MAGIC, 4) != 0) {
         const char *what = hk_sniff(p, s->size);
         if (what != NULL)
@@ -178,6 +178,15 @@ bool hk_scan_header(struct hk_scan *s)
     return true;
 }
 
+enum hk_status hk_scan_header(struct hk_scan *s, bool *good, struct hk_error *err)
+{
+    const struct hk_part *part = &s->f->parts[0];
+    size_t n = s->size < HK_HEADER_SIZE ? (size_t)s->size : HK_HEADER_SIZE;
+    enum hk_status st = hk_source_read(s->src, s->f->parts[0].header, n, 0, err);
+    *good = st == HK_OK && check_header(s, part->header);
+    return st;
+}
+
 void hk_encode_header(const struct hk_header *h, uint8_t p[HK_HEADER_SIZE])
 {
     memset(p, 0, HK_HEADER_SIZE);
@@ -197,4 +206,21 @@ void hk_encode_header(const struct hk_header *h, uint8_t p[HK_HEADER_SIZE])
     put64(p + HK_AT_DATA_OFFSET, h->tensor_data_offset);
     put64(p + HK_AT_APPENDIX_OFFSET, h->appendix_offset);
     put64(p + HK_AT_CHECKSUM, h->checksum);
+}
+
+void hk_break_seal(uint8_t p[HK_HEADER_SIZE])
+{
+    const uint32_t flags = le32(p + HK_AT_FLAGS);
+    if ((flags & HK_FLAG_HAS_SHA256_CHECKSUM) == 0)
+        return;
+    put32(p + HK_AT_FLAGS, flags & ~(uint32_t)HK_FLAG_HAS_SHA256_CHECKSUM);
+    put64(p + HK_AT_CHECKSUM, 0);
+    memset(p + HK_AT_RESERVED, 0, HK_HEADER_SIZE - HK_AT_RESERVED);
+}
+
+void hk_put_appendix(uint8_t p[HK_HEADER_SIZE], uint64_t offset)
+{
+    const uint32_t flags = le32(p + HK_AT_FLAGS) & ~(uint32_t)HK_FLAG_HAS_APPENDIX;
+    put32(p + HK_AT_FLAGS, flags | (offset != 0 ? HK_FLAG_HAS_APPENDIX : 0));
+    put64(p + HK_AT_APPENDIX_OFFSET, offset);
 }

@@ -1,31 +1,25 @@
-/* A .hk whose end is to be changed: its lock, where its parts end, and the writes that others
- * order. */
+/* A .hk whose end is to be changed: its lock, and the writes that others order. */
+#include "libhkfmt/history.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "libhkfmt/history.h"
 #include "libhkfmt/le.h"
-#include "libhkfmt/lock.h"
-#include "libhkfmt/wire.h"
+#include "libhkfmt/open_hk.h"
 
-static enum hk_status open_locked(struct hk_history *h, const char *path, struct hk_error *err)
+static enum hk_status open_locked(struct hk_history *h, const char *path,
+                                  const struct hk_wait *wait, struct hk_error *err)
 {
     bool journal;
-    enum hk_status status = hk_lock_open(&h->fd, path, err);
-    if (status == HK_OK)
-        status = hk_has_journal(path, &journal, err);
-    if (status == HK_OK && journal)
-        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                         "a journal lies beside it (.hkmeta-journal): an edit of its metadata was "
-                         "broken off, which only the program that began it can end");
-    return status;
-}
-
-static enum hk_status open_to_look(struct hk_history *h, const char *path, struct hk_error *err)
-{
-    h->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    return h->fd >= 0 ? HK_OK : hk_fail_sys(err, errno, "cannot open");
+    enum hk_status st = hk_lock_open(&h->lock, path, wait, err);
+    if (st == HK_OK)
+        st = hk_has_journal(path, &journal, err);
+    if (st == HK_OK && journal)
+        st = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                     "a journal lies beside it (.hkmeta-journal): an edit of its metadata was "
+                     "broken off, which only the program that began it can end");
+    return st;
 }
 
 static enum hk_status check_kind(const struct hk_file *f, struct hk_error *err)
@@ -41,81 +35,43 @@ static enum hk_status check_kind(const struct hk_file *f, struct hk_error *err)
     return HK_OK;
 }
 
-static void raise_to(uint64_t *end, uint64_t offset, uint64_t size)
-{
-    if (size > 0 && offset + size > *end) /* the reader has checked the sum */
-        *end = offset + size;
-}
-
-/* Where head and payloads end, and whether any of it lies behind the records. */
-static void measure_sections(struct hk_history *h, bool *behind)
-{
-    const struct hk_header *head = &h->f->header;
-    uint64_t end = HK_HEADER_SIZE;
-    raise_to(&end, head->metadata_offset, head->metadata_size);
-    raise_to(&end, head->tensor_toc_offset, head->tensor_toc_size);
-    for (size_t i = 0; i < h->f->tensor_count; i++) {
-        const struct hk_tensor *t = &h->f->tensors[i];
-        raise_to(&end, t->data_offset, t->data_size);
-        raise_to(&end, t->scale_offset, t->scale_size);
-        raise_to(&end, t->residual_offset, t->residual_size);
-    }
-    if (head->tensor_data_offset > end && head->tensor_data_offset <= h->size)
-        end = head->tensor_data_offset;
-    h->sections_end = end;
-    *behind = head->appendix_offset != 0 && head->appendix_offset < h->size &&
-              end > head->appendix_offset;
-}
-
-/* Padding up to a multiple of 8 is no torn tail. */
-static void measure_records(struct hk_history *h)
-{
-    const struct hk_file *f = h->f;
-    uint64_t end = h->sections_end;
-    if (f->record_count > 0) {
-        const struct hk_record *last = &f->records[f->record_count - 1];
-        (void)align_ok(last->data_offset + last->data_size, 8, &end);
-        h->records_end = end;
-    } else if (f->header.appendix_offset > end) {
-        end = f->header.appendix_offset;
-    }
-    const uint64_t left = h->size > end ? h->size - end : 0;
-    const bool padding = left < 8 && h->size % 8 == 0 && hk_all_zero(f->parts[0].map + end, left);
-    h->torn = left > 0 && !padding;
-}
-
-static enum hk_status measure(struct hk_history *h, struct hk_error *err)
-{
-    bool behind;
-    h->size = h->f->parts[0].size;
-    measure_sections(h, &behind);
-    if (behind)
-        return hk_fail(
-            err, HK_E_FORMAT, h->f->header.appendix_offset,
-            "metadata or payloads lie behind the appendix records: hk-convert puts them in "
-            "order");
-    measure_records(h);
-    return HK_OK;
-}
-
 enum hk_status hk_history_open(struct hk_history *h, const char *path, bool write,
-                               struct hk_error *err)
+                               const struct hk_wait *wait, struct hk_error *err)
 {
-    *h = (struct hk_history){.fd = -1};
-    enum hk_status status = write ? open_locked(h, path, err) : open_to_look(h, path, err);
-    if (status == HK_OK)
-        status = hk_open_fd(&h->f, h->fd, err);
-    if (status == HK_OK)
-        status = check_kind(h->f, err);
-    return status == HK_OK ? measure(h, err) : status;
+    *h = (struct hk_history){.lock.fd = -1};
+    enum hk_status st =
+        write ? open_locked(h, path, wait, err) : hk_open_path(&h->lock.fd, path, err);
+    if (st == HK_OK)
+        st = hk_open_fd(&h->f, h->lock.fd, err);
+    if (st == HK_OK)
+        st = check_kind(h->f, err);
+    if (st == HK_OK)
+        st = hk_ends_check(h->f, err);
+    if (st == HK_OK && h->f->ends.head_behind)
+        st = hk_fail(err, HK_E_FORMAT, h->f->header.appendix_offset,
+                     "metadata or tensor table lie behind the appendix records: hk-convert puts "
+                     "them in order");
+    if (st == HK_OK)
+        memcpy(h->header, h->f->parts[0].header, sizeof h->header);
+    return st;
 }
 
 void hk_history_close(struct hk_history *h)
 {
     hk_close(&h->f);
-    if (h->fd >= 0)
-        close(h->fd);
-    h->fd = -1;
+    if (h->lock.fd >= 0)
+        close(h->lock.fd);
+    h->lock.fd = -1;
+}
+
+enum hk_status hk_history_check_tail(const struct hk_history *h, struct hk_error *err)
+{
+    const struct hk_ends *l = &h->f->ends;
+    if (l->tail <= HK_TAIL_PADDING)
+        return HK_OK;
+    return hk_fail(err, HK_E_FORMAT, l->live,
+                   "the file ends in bytes that are no record (an interrupted append?); "
+                   "hk-rollback --repair removes them");
 }
 
 enum hk_status hk_history_write(const struct hk_history *h, const void *p, size_t n,
@@ -123,7 +79,7 @@ enum hk_status hk_history_write(const struct hk_history *h, const void *p, size_
 {
     const uint8_t *from = p;
     while (n > 0) {
-        ssize_t wrote = pwrite(h->fd, from, n, (off_t)offset);
+        ssize_t wrote = pwrite(h->lock.fd, from, n, (off_t)offset);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0)
@@ -137,36 +93,31 @@ enum hk_status hk_history_write(const struct hk_history *h, const void *p, size_
 
 enum hk_status hk_history_sync(const struct hk_history *h, struct hk_error *err)
 {
-    return fdatasync(h->fd) == 0 ? HK_OK : hk_fail_sys(err, errno, "cannot sync");
+    return fdatasync(h->lock.fd) == 0 ? HK_OK : hk_fail_sys(err, errno, "cannot sync");
 }
 
 enum hk_status hk_history_cut(const struct hk_history *h, uint64_t size, struct hk_error *err)
 {
-    return ftruncate(h->fd, (off_t)size) == 0 ? HK_OK : hk_fail_sys(err, errno, "cannot truncate");
+    return ftruncate(h->lock.fd, (off_t)size) == 0 ? HK_OK
+                                                   : hk_fail_sys(err, errno, "cannot truncate");
 }
 
-/* A seal would be stale from here on (format-notes 1.1). */
-static void drop_seal(uint8_t *p)
+void hk_history_header(const struct hk_history *h, uint64_t appendix_offset,
+                       uint8_t out[HK_HEADER_SIZE])
 {
-    const uint32_t flags = le32(p + HK_AT_FLAGS);
-    if ((flags & HK_FLAG_HAS_SHA256_CHECKSUM) == 0)
-        return;
-    put32(p + HK_AT_FLAGS, flags & ~(uint32_t)HK_FLAG_HAS_SHA256_CHECKSUM);
-    memset(p + HK_AT_CHECKSUM, 0, 8);
-    memset(p + HK_AT_RESERVED, 0, HK_HEADER_SIZE - HK_AT_RESERVED);
+    memcpy(out, h->header, HK_HEADER_SIZE);
+    hk_break_seal(out);
+    hk_put_appendix(out, appendix_offset);
 }
 
-enum hk_status hk_history_header(const struct hk_history *h, uint64_t appendix_offset,
-                                 struct hk_error *err)
+enum hk_status hk_history_put_header(struct hk_history *h, const uint8_t header[HK_HEADER_SIZE],
+                                     struct hk_error *err)
 {
-    uint8_t p[HK_HEADER_SIZE];
-    memcpy(p, h->f->parts[0].map, sizeof p);
-    drop_seal(p);
-    uint32_t flags = le32(p + HK_AT_FLAGS) & ~(uint32_t)HK_FLAG_HAS_APPENDIX;
-    put32(p + HK_AT_FLAGS, flags | (appendix_offset != 0 ? HK_FLAG_HAS_APPENDIX : 0));
-    put64(p + HK_AT_APPENDIX_OFFSET, appendix_offset);
-    if (memcmp(p, h->f->parts[0].map, sizeof p) == 0)
+    if (memcmp(header, h->header, sizeof h->header) == 0)
         return HK_OK;
-    enum hk_status status = hk_history_write(h, p, sizeof p, 0, err);
-    return status != HK_OK ? status : hk_history_sync(h, err);
+    memset(h->header, 0, sizeof h->header); /* half of it may be written */
+    enum hk_status st = hk_history_write(h, header, sizeof h->header, 0, err);
+    if (st == HK_OK)
+        memcpy(h->header, header, sizeof h->header);
+    return st == HK_OK ? hk_history_sync(h, err) : st;
 }

@@ -121,8 +121,8 @@ enum hk_meta_type {
 /* "string", "int64", ...; NULL for an unknown code. */
 HK_API const char *hk_meta_type_name(unsigned type);
 
-/* Storage types: the format's u8 codes, and above 0xff those that it has not: of GGUF alone (0x100 +
- * ggml number), and from 0x180 on of safetensors alone. */
+/* Storage types: the format's u8 codes, and above 0xff those that it has not: of GGUF alone (0x100
+ * + ggml number), and from 0x180 on of safetensors alone. */
 enum hk_type {
     HK_TYPE_F32 = 0x00,
     HK_TYPE_F16 = 0x01,
@@ -313,8 +313,10 @@ enum { HK_RECORD_ACTIVE = 1, HK_RECORD_COMPRESSED = 2 };
  * size in it against its length before returning. Fails on any fault that hk_verify() calls an
  * error and that makes contents doubtful; only faults in the appendix, bytes that nothing refers to
  * and misplaced alignment do not prevent opening. On HK_OK *OUT owns the mapping until hk_close().
- * HK_E_IO: not a regular file, unreadable, ... Cost: linear in the size of header, metadata and
- * table; payloads are not touched. */
+ * Of a .hk all but the payloads is copied, at a moment at which nobody changes it (hk_file_keep()
+ * says what that is worth); for that others are waited for, 10 seconds at most.
+ * HK_E_IO: not a regular file, unreadable, ... Cost: linear in the size of header, metadata, table
+ * and records' headers; payloads are not touched. */
 HK_API HK_MUST enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err);
 
 /* As hk_open() on an open descriptor of a regular file, which stays the caller's. */
@@ -351,6 +353,23 @@ HK_API HK_MUST enum hk_status hk_stream_read(struct hk_file *f, uint64_t offset,
 
 /* Unmap and free; *F becomes NULL. NULL is allowed. */
 HK_API void hk_close(struct hk_file **f);
+
+/* What others may not change of an open file from hk_file_keep() on; bits. */
+enum hk_keep {
+    HK_KEEP_RECORDS = 1, /* nor remove: records; hk_rollback() waits for it */
+    HK_KEEP_FILE = 2,    /* any byte that counts, which whoever reads the file as a whole needs; all
+                            writers wait for it before they change anything */
+};
+
+/* An open .hk has copies of its header, metadata, table and of all of records but their payloads,
+ * which were taken at one moment: whatever others write, it shows the file of that moment. Tensors'
+ * bytes never move. Only records' payloads lie in the mapping and are gone after a rollback:
+ * whoever reads those copies them, or keeps them with this call until hk_file_release() or
+ * hk_close(). A process must not change a file itself that it keeps. Waits for others for 10
+ * seconds at most. HK_E_IO with sys ESTALE: the file was changed since it was opened, and has to be
+ * opened again. Where the file system has no locks nothing is kept. */
+HK_API HK_MUST enum hk_status hk_file_keep(struct hk_file *f, unsigned what, struct hk_error *err);
+HK_API void hk_file_release(struct hk_file *f);
 
 HK_API enum hk_format hk_file_format(const struct hk_file *f);
 HK_API uint64_t hk_file_size(const struct hk_file *f); /* all parts together; of a stream: 0 */
@@ -578,8 +597,17 @@ HK_API HK_MUST enum hk_status hk_record_write(const struct hk_file *f, size_t i,
 /* ---- low-rank adapters ---- */
 
 /* A record of type lora_adapter whose payload is a safetensors file: tensors under PEFT's names,
- * and under "adapter_config" in its metadata the text of adapter_config.json. */
+ * and under "adapter_config" in its metadata the text of adapter_config.json; or a GGUF adapter. */
 struct hk_adapter;
+
+enum hk_weight_use {                   /* which use of a tensor changes */
+                     HK_USE_MATRIX,    /* any tensor but the following */
+                     HK_USE_EMBEDDING, /* token_embd.weight, as the embedding only, also where it is
+                                          the head too */
+                     HK_USE_HEAD, /* output.weight; in a tied model token_embd.weight, as the head
+                                     only */
+                     HK_USE_BOTH, /* token_embd.weight of a tied model, as embedding and head */
+};
 
 struct hk_low_rank { /* W becomes W + scale * B A, and with a magnitude its rows are scaled to that
                       */
@@ -589,24 +617,44 @@ struct hk_low_rank { /* W becomes W + scale * B A, and with a magnitude its rows
     const float *a;         /* A, [rank][in] */
     const float *b;         /* B, [out][rank]; its rows are in the order of W's */
     const float *magnitude; /* [out], of DoRA; NULL without */
+    /* Of an embedding out is the vocabulary: B is PEFT's lora_embedding_A transposed, A its
+     * lora_embedding_B transposed. */
+    enum hk_weight_use use;
 };
 
-struct hk_replacement { /* a tensor that was trained whole (modules_to_save) */
+struct hk_replacement { /* a tensor that was trained whole, or rows of one. Comes before pairs */
     const struct hk_tensor *base;
-    const float *values; /* as many as BASE has elements, in their order */
+    const float *values; /* as many as BASE has elements, in their order; or ROW_COUNT rows */
+    enum hk_weight_use use;
+    const uint32_t *rows; /* which rows, ascending; NULL: all */
+    size_t row_count;
 };
 
-/* Read record RECORD of F and find the tensors that it changes. HK_E_UNSUPPORTED names a tensor or
- * a setting that cannot be applied: nothing is left out silently. HK_E_FORMAT: shapes or ranks do
- * not fit. The adapter holds all of its values as f32; F must outlive it. */
+/* Read record RECORD of F and find the tensors that it changes: hk_adapter_read() with F as the
+ * base. Messages name the record. */
 HK_API HK_MUST enum hk_status hk_adapter_open(struct hk_adapter **out, const struct hk_file *f,
                                               size_t record, struct hk_error *err);
+/* Read the adapter in PAYLOAD, an open file as hk_adapter_payload() makes it, and find the tensors
+ * of BASE that it changes. Every key and tensor of it is known and used, or known to make no
+ * difference: HK_E_UNSUPPORTED and HK_E_MISSING name one that cannot be applied, HK_E_FORMAT and
+ * HK_E_RANGE one whose value, shape or rank does not fit. HK_E_FORMAT too where nothing in it
+ * changes the model. The adapter holds all of its values as f32; BASE must outlive it. */
+HK_API HK_MUST enum hk_status hk_adapter_read(struct hk_adapter **out, struct hk_file *payload,
+                                              const struct hk_file *base, struct hk_error *err);
 HK_API void hk_adapter_free(struct hk_adapter **a); /* NULL is allowed */
+
+struct hk_adapter_found {
+    bool known;     /* it is an adapter */
+    char note[200]; /* what whoever uses it should be told, or why it is none; "" if nothing */
+};
+
 /* Write the adapter at PATH, for the model BASE, to OUT as such a payload: a PEFT directory, the
  * adapter_model.safetensors in one, a safetensors file that is such a payload already, or a GGUF
- * adapter. *KNOWN is false, and nothing is written, where PATH is none of these. */
+ * adapter. Nothing is written where PATH is none of these (FOUND->known). A GGUF that cannot be
+ * brought into PEFT's form is written as it is, for hk_adapter_read() to say why. HK_E_FORMAT: it
+ * has no tensors, or is broken. */
 HK_API HK_MUST enum hk_status hk_adapter_payload(const char *path, const struct hk_file *base,
-                                                 struct hk_out *out, bool *known,
+                                                 struct hk_out *out, struct hk_adapter_found *found,
                                                  struct hk_error *err);
 HK_API size_t hk_adapter_count(const struct hk_adapter *a);
 HK_API const struct hk_low_rank *hk_adapter_at(const struct hk_adapter *a, size_t i);
@@ -744,13 +792,26 @@ HK_API HK_MUST enum hk_status hk_writer_copy(struct hk_writer *w, int fd, uint64
 HK_API HK_MUST enum hk_status hk_writer_finish(struct hk_writer *w, struct hk_error *err);
 HK_API void hk_writer_free(struct hk_writer **w);
 
+/* ---- changing a file that others use ---- */
+
+/* Writers of a file take turns, by a lock that goes with their process. A writer waits for whoever
+ * reads what it is about to change: moments, as readers copy it, unless one keeps it
+ * (hk_file_keep()). NULL in place of this waits in silence for as long as it takes. */
+struct hk_wait {
+    bool no_wait; /* fail with HK_E_IO, sys EWOULDBLOCK, instead of waiting */
+    /* Called once it has waited for a second: FD is the file, WHOM a clause such as "another
+     * program is writing to it". May be NULL. */
+    void (*notice)(void *arg, int fd, const char *whom);
+    void *arg;
+};
+
 /* ---- writing the version history ---- */
 
 /* Records are appended to a .hk in place: nothing that is there moves, and a record counts once its
  * header is written, which happens after all of its other bytes are on the disk. A process killed
  * on the way leaves the file with its old records and a torn tail, which hk_verify() names and
- * hk_rollback() with HK_ROLLBACK_REPAIR removes. Writers exclude each other by a lock on the file;
- * readers need none. */
+ * hk_rollback() with HK_ROLLBACK_REPAIR removes. Before they are made to count the file that would
+ * result is parsed and compared with what was asked. */
 
 struct hk_new_record {
     enum hk_record_type type;
@@ -767,12 +828,14 @@ struct hk_appender;
 
 enum { HK_APPEND_BIND_BASE = 1 }; /* the first record's parent_hash is the base digest, else zero */
 
-/* Lock PATH (waiting for another writer) and prepare to append. HK_E_USE: no .hk, or BIND_BASE and
+/* Lock PATH (waiting for another writer, see struct hk_wait) and prepare to append; others read the
+ * file as it was until the commit. HK_E_USE: no .hk, or BIND_BASE and
  * there are records already; HK_E_FORMAT: its end is torn, or what is behind the records leaves
  * them no room to grow. Cost: the head of the file and the payload of its last record, which is
  * hashed. */
 HK_API HK_MUST enum hk_status hk_append_open(struct hk_appender **out, const char *path,
-                                             unsigned options, struct hk_error *err);
+                                             unsigned options, const struct hk_wait *wait,
+                                             struct hk_error *err);
 /* Let the first record hold the base digest of WHOLE: the file, or the set whose first file it is,
  * opened before by hk_open_set(). Reads all payloads; W may be NULL. HK_E_USE: there are records
  * already, or WHOLE is something else, or one shard of several. */
@@ -804,8 +867,10 @@ struct hk_rollback_report {
 /* Cut PATH's history back to the leading records with a generation of at most GENERATION. If none
  * is left, the file ends with its last section again, byte for byte as before the first append but
  * for a seal. HK_E_UNSUPPORTED: a record behind the cut has a generation that would be kept;
- * HK_E_FORMAT: the tail is torn (without REPAIR), or there is something behind the records. */
+ * HK_E_FORMAT: the tail is torn (without REPAIR), or there is something behind the records. Waits
+ * for whoever keeps records that are to go (hk_file_keep()). */
 HK_API HK_MUST enum hk_status hk_rollback(const char *path, uint32_t generation, unsigned options,
+                                          const struct hk_wait *wait,
                                           struct hk_rollback_report *report, struct hk_error *err);
 
 /* ---- editing in place ---- */
@@ -814,14 +879,16 @@ HK_API HK_MUST enum hk_status hk_rollback(const char *path, uint32_t generation,
  * record changes; the cost does not depend on them. At every instant, that of a kill or of a power
  * failure too, the file has its old metadata or all of the new ones: they are written and synced
  * where nothing is that counts, and then the header, which names their place, is switched in one
- * write. Nobody else should have the file open: what was mapped changes. */
+ * write, after the file that results was parsed and compared with what was asked. Others may have
+ * the file open: what they opened is the old file or the new one. */
 struct hk_edit;
 
-/* Open PATH, wait for whoever is editing it, and keep others from doing so until the edit ends.
+/* Open PATH, wait for whoever is writing to it (see struct hk_wait), and keep others from doing so
+ * until the edit ends.
  * HK_E_UNSUPPORTED: no .hk, or a shard (the metadata of a set are equal); HK_E_FORMAT also: a
  * journal of the reference implementation lies beside the file. */
 HK_API HK_MUST enum hk_status hk_edit_begin(struct hk_edit **out, const char *path,
-                                            struct hk_error *err);
+                                            const struct hk_wait *wait, struct hk_error *err);
 /* The file as it was found; gone with E. */
 HK_API const struct hk_file *hk_edit_file(const struct hk_edit *e);
 /* Give KEY the VALUE (both copied): in its place if there is such a key, else at the end.

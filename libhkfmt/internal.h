@@ -4,7 +4,9 @@
 
 #include <stdarg.h>
 
+#include "libhkfmt/ends.h"
 #include "libhkfmt/hkfmt.h"
+#include "libhkfmt/source.h"
 
 /* Format one line into TEXT, escaping what would disturb a terminal (error.c). */
 void hk_vline(char *text, size_t size, const char *fmt, va_list ap)
@@ -17,6 +19,8 @@ struct hk_arena {
 };
 /* SIZE bytes, aligned to 8, uninitialised; NULL when out of memory. */
 void *hk_arena_alloc(struct hk_arena *a, size_t size);
+/* A block of its own, of exactly SIZE bytes, so that a sanitizer sees where it ends. */
+void *hk_arena_block(struct hk_arena *a, size_t size);
 /* Copy B; false when out of memory. */
 bool hk_arena_keep(struct hk_arena *a, struct hk_bytes b, struct hk_bytes *out);
 void hk_arena_free(struct hk_arena *a);
@@ -49,9 +53,11 @@ void hk_index_free(struct hk_index *x);
 struct hk_part { /* one mapped file */
     const uint8_t *map;
     uint64_t size;
-    uint64_t dev, ino; /* which file it is */
-    int fd;            /* kept for copying in the kernel; -1 if there is none */
-    bool borrowed;     /* the mapping is a part of another file's */
+    uint8_t header[128];              /* of a .hk, as it was copied */
+    uint64_t appendix_at, appendix_n; /* its records, and what follows them there but no edit's */
+    uint64_t dev, ino;                /* which file it is */
+    int fd;                           /* kept for copying in the kernel; -1 if there is none */
+    bool borrowed;                    /* the mapping is a part of another file's */
     char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
     char *path; /* that leads to it, by hk_open_set(); likewise */
 };
@@ -75,7 +81,10 @@ struct hk_file {
     size_t record_count;
     struct hk_index kv_index, tensor_index;
     struct hk_index by_bytes, by_shape; /* tensors that own bytes, for shared_ref (resolve.c) */
-    struct hk_arena arena;              /* what a foreign reader had to make: keys, blobs */
+    struct hk_bytes metadata, table;    /* of one .hk: the sections, copied to the arena */
+    struct hk_ends ends;                /* of one .hk */
+    uint64_t errors;       /* of one .hk: how many were found, but for those of its end */
+    struct hk_arena arena; /* copies of what may move, and what a foreign reader had to make */
     struct hk_stream *stream;
 };
 
@@ -222,31 +231,38 @@ bool hk_geometry(const struct hk_tensor *t, uint64_t index, const struct hk_repo
  * Each piece reports every fault it finds and goes on as far as it can. */
 
 struct hk_scan {
-    struct hk_file *f; /* being filled; its first part is the mapping */
-    const uint8_t *map;
-    uint64_t size;
+    struct hk_file *f; /* being filled */
+    const struct hk_source *src;
+    uint64_t size; /* of the file */
     const struct hk_reporter *r;
     uint64_t appendix_end; /* from hk_scan_ranges(): where the bytes of records end at the latest */
     bool thorough;         /* also look into values, as hk_verify() wants and hk_open() does not */
 };
 
-/* False: this is no .hk, or none that can be read further. */
-bool hk_scan_header(struct hk_scan *s);
+/* *GOOD is false: this is no .hk, or none that can be read further. */
+enum hk_status hk_scan_header(struct hk_scan *s, bool *good, struct hk_error *err);
+/* Copy SIZE bytes at OFFSET, which lie in the file, to memory of the file's. */
+enum hk_status hk_copy_section(const struct hk_scan *s, struct hk_bytes *out, uint64_t offset,
+                               uint64_t size, struct hk_error *err);
 enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err);
 enum hk_status hk_scan_toc(struct hk_scan *s, struct hk_error *err);
 enum hk_status hk_scan_appendix(struct hk_scan *s, struct hk_error *err);
-/* Overlaps between header, metadata, table and sections, what no section covers at the end of the
- * file, and where the bytes of appendix records end at the latest. */
+/* Overlaps between header, metadata, table and sections, and where the bytes of appendix records
+ * end at the latest. */
 enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err);
+/* What follows all that counts, told where the records have not told it: after the others. */
+void hk_scan_tail(const struct hk_scan *s);
+/* Whether what is torn at the end of the file is what a writer is writing just now. */
+bool hk_scan_in_progress(const struct hk_scan *s);
 
 /* Exact size of a value of TYPE, 0 where it varies. */
 size_t hk_meta_fixed_size(unsigned type);
 bool hk_utf8_valid(struct hk_bytes b);
 bool hk_all_zero(const uint8_t *p, uint64_t n);
 
-/* The whole of a mapped .hk into F, which holds one part with its mapping and is otherwise zero. */
-enum hk_status hk_parse(struct hk_file *f, bool thorough, const struct hk_reporter *r,
-                        struct hk_error *err);
+/* The whole of a .hk into F, which holds one part and is otherwise zero. Payloads are not read. */
+enum hk_status hk_parse(struct hk_file *f, const struct hk_source *src, bool thorough,
+                        const struct hk_reporter *r, struct hk_error *err);
 
 /* Say what a file that is neither .hk, GGUF nor safetensors seems to be, or NULL. */
 const char *hk_sniff(const uint8_t *p, uint64_t n);

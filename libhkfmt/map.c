@@ -54,9 +54,9 @@ enum hk_status hk_map_path(struct hk_part *out, const char *path, struct hk_erro
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return hk_fail_sys(err, errno, "cannot open");
-    enum hk_status status = hk_map_fd(out, fd, err);
+    enum hk_status st = hk_map_fd(out, fd, err);
     close(fd);
-    return status;
+    return st;
 }
 
 void hk_unmap(struct hk_part *part)

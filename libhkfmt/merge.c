@@ -12,8 +12,9 @@ struct change {
     struct change *next;
     const struct hk_low_rank *pair; /* one of the three */
     const struct hk_replacement *whole;
-    struct hk_decoder *delta;
+    const struct hk_decoder *delta;
     double scale;
+    size_t item; /* whose it is */
 };
 
 struct patch { /* of one tensor */
@@ -24,10 +25,15 @@ struct patch { /* of one tensor */
 struct merging {
     struct hk_view *v;
     struct hk_arena arena;
-    struct patch *patches; /* one a tensor of the view */
-    struct hk_adapter **adapters;
-    struct hk_file **payloads; /* of deltas */
-    size_t count;              /* of items; either of the two is NULL */
+    /* One a tensor of the file; behind them that of the head, where the embedding is the head. */
+    struct patch *patches;
+    size_t embedding, head; /* their patches; SIZE_MAX: there is none */
+    bool own_head;          /* the head of a tied model changes otherwise than its embedding */
+    struct hk_adapter **adapters; /* of items */
+    struct hk_file **payloads;    /* of deltas */
+    size_t count;                 /* of items; either of the two is NULL */
+    struct hk_decoder **decoders; /* of deltas' tensors */
+    size_t decoder_count;
     enum hk_type type;
 };
 
@@ -53,6 +59,25 @@ static void add_pair(const struct hk_low_rank *p, double scale, uint64_t row, ui
         v[c] = (float)((double)v[c] * factor);
 }
 
+static int by_row(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void replace(const struct hk_replacement *w, uint64_t row, uint64_t cols, float *v)
+{
+    uint64_t from = row;
+    if (w->rows != NULL) {
+        const uint32_t key = (uint32_t)row;
+        const uint32_t *at = bsearch(&key, w->rows, w->row_count, sizeof key, by_row);
+        if (at == NULL || row > UINT32_MAX)
+            return;
+        from = (uint64_t)(at - w->rows);
+    }
+    memcpy(v, w->values + from * cols, (size_t)cols * sizeof *v);
+}
+
 static void add_delta(const struct change *c, float *scratch, uint64_t row, uint64_t cols, float *v)
 {
     hk_decoder_read(c->delta, row * cols, (size_t)cols, scratch);
@@ -67,7 +92,7 @@ static void change_row(void *arg, uint64_t row, uint64_t cols, float *v)
         if (c->pair != NULL)
             add_pair(c->pair, c->scale, row, cols, v);
         else if (c->whole != NULL)
-            memcpy(v, c->whole->values + row * cols, (size_t)cols * sizeof *v);
+            replace(c->whole, row, cols, v);
         else
             add_delta(c, p->delta_row, row, cols, v);
     }
@@ -75,47 +100,87 @@ static void change_row(void *arg, uint64_t row, uint64_t cols, float *v)
 
 /* ---- what changes what ---- */
 
-/* A change of tensor INDEX of the base, to be filled in. */
-static struct change *new_change(struct merging *m, size_t index, double scale)
+/* Let C change the tensor of patch INDEX, after what was added before. */
+static enum hk_status add_change(struct merging *m, size_t index, const struct change *what,
+                                 struct hk_error *err)
 {
     struct patch *p = &m->patches[index];
     struct change *c = hk_arena_alloc(&m->arena, sizeof *c);
     if (c == NULL)
-        return NULL;
-    *c = (struct change){.scale = scale};
+        return hk_fail_nomem(err);
+    *c = *what;
+    c->next = NULL;
     if (p->first == NULL)
         p->last = &p->first;
     *p->last = c;
     p->last = &c->next;
-    return c;
+    return HK_OK;
 }
 
+/* A tensor trained whole, and the lengths of DoRA, are of the base as it was trained on: another
+ * record's change before them would be lost, or be scaled too. */
+static enum hk_status check_first(const struct merging *m, size_t index, const struct change *c,
+                                  const char *what, struct hk_error *err)
+{
+    for (const struct change *o = m->patches[index].first; o != NULL; o = o->next)
+        if (o->item != c->item)
+            return hk_fail(
+                err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                "tensor %.*s: %s has to be merged before what else changes it; name the "
+                "records in that order with --adapter",
+                HK_STR(m->v->from->tensors[index < m->v->from->tensor_count ? index : m->embedding]
+                           .name),
+                what);
+    return HK_OK;
+}
+
+/* Let C change BASE, or the uses of it that USE says. */
+static enum hk_status change_tensor(struct merging *m, const struct hk_tensor *base,
+                                    enum hk_weight_use use, const struct change *c,
+                                    struct hk_error *err)
+{
+    const char *first = c->whole != NULL                                ? "what was trained whole"
+                        : c->pair != NULL && c->pair->magnitude != NULL ? "a DoRA"
+                                                                        : NULL;
+    size_t at[2] = {(size_t)(base - m->v->from->tensors), SIZE_MAX};
+    if (use == HK_USE_HEAD)
+        at[0] = m->head;
+    else if (use == HK_USE_BOTH)
+        at[1] = m->head;
+    else if (use == HK_USE_EMBEDDING)
+        at[0] = m->embedding;
+    m->own_head |= use == HK_USE_HEAD || use == HK_USE_EMBEDDING;
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < 2 && at[i] != SIZE_MAX; i++) {
+        if (first != NULL)
+            st = check_first(m, at[i], c, first, err);
+        if (st == HK_OK)
+            st = add_change(m, at[i], c, err);
+    }
+    return st;
+}
+
+/* What was trained whole comes before pairs of the same module. */
 static enum hk_status take_adapter(struct merging *m, size_t item, size_t record, double scale,
                                    struct hk_error *err)
 {
-    const struct hk_file *f = m->v->from;
-    enum hk_status status = hk_adapter_open(&m->adapters[item], f, record, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_adapter_open(&m->adapters[item], m->v->from, record, err);
     const struct hk_adapter *a = m->adapters[item];
-    for (size_t i = 0; i < hk_adapter_count(a); i++) {
-        struct change *c = new_change(m, (size_t)(hk_adapter_at(a, i)->base - f->tensors), scale);
-        if (c == NULL)
-            return hk_fail_nomem(err);
-        c->pair = hk_adapter_at(a, i);
-    }
-    for (size_t i = 0; i < hk_adapter_replacements(a); i++) {
+    for (size_t i = 0; st == HK_OK && i < hk_adapter_replacements(a); i++) {
         const struct hk_replacement *w = hk_adapter_replacement(a, i);
+        const struct change c = {.whole = w, .scale = scale, .item = item};
         if (scale < 1 || scale > 1)
-            return hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, record)->offset,
-                           "tensor '%.*s': one that was trained whole is taken once, not %g times",
+            return hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(m->v->from, record)->offset,
+                           "tensor %.*s: one that was trained whole is taken once, not %g times",
                            HK_STR(w->base->name), scale);
-        struct change *c = new_change(m, (size_t)(w->base - f->tensors), scale);
-        if (c == NULL)
-            return hk_fail_nomem(err);
-        c->whole = w;
+        st = change_tensor(m, w->base, w->use, &c, err);
     }
-    return HK_OK;
+    for (size_t i = 0; st == HK_OK && i < hk_adapter_count(a); i++) {
+        const struct hk_low_rank *p = hk_adapter_at(a, i);
+        const struct change c = {.pair = p, .scale = scale, .item = item};
+        st = change_tensor(m, p->base, p->use, &c, err);
+    }
+    return st;
 }
 
 /* The base's tensor of T's name and shape. */
@@ -138,27 +203,56 @@ static enum hk_status find_base(const struct hk_file *f, const struct hk_tensor 
     return HK_OK;
 }
 
+static enum hk_status give_delta_row(struct merging *m, size_t index, const struct hk_tensor *t,
+                                     struct hk_error *err)
+{
+    struct patch *p = &m->patches[index];
+    if (p->delta_row == NULL)
+        p->delta_row = hk_arena_alloc(&m->arena, (size_t)hk_tensor_cols(t) * sizeof(float) + 1);
+    return p->delta_row == NULL ? hk_fail_nomem(err) : HK_OK;
+}
+
+/* Differences of a tied embedding are the head's too. */
+static enum hk_status take_difference(struct merging *m, size_t item, const struct hk_tensor *t,
+                                      double scale, struct hk_error *err)
+{
+    const struct hk_file *f = m->v->from;
+    struct hk_decoder *d = NULL;
+    size_t index = 0;
+    enum hk_status st = find_base(f, t, &index, err);
+    const bool both = st == HK_OK && index == m->embedding && m->head == f->tensor_count;
+    if (st == HK_OK)
+        st = give_delta_row(m, index, t, err);
+    if (st == HK_OK && both)
+        st = give_delta_row(m, m->head, t, err);
+    if (st == HK_OK)
+        st = hk_decoder_new(&d, m->payloads[item], t, err);
+    if (st != HK_OK)
+        return st;
+    m->decoders[m->decoder_count++] = d;
+    const struct change c = {.delta = d, .scale = scale, .item = item};
+    return change_tensor(m, &f->tensors[index], both ? HK_USE_BOTH : HK_USE_MATRIX, &c, err);
+}
+
 static enum hk_status take_delta(struct merging *m, size_t item, size_t record, double scale,
                                  struct hk_error *err)
 {
-    enum hk_status status = hk_record_open(&m->payloads[item], m->v->from, record, err);
+    enum hk_status st = hk_record_open(&m->payloads[item], m->v->from, record, err);
+    if (st != HK_OK)
+        return st;
     const struct hk_file *payload = m->payloads[item];
-    for (size_t i = 0; status == HK_OK && i < payload->tensor_count; i++) {
-        size_t index = 0;
-        struct change *c = NULL;
-        const struct hk_tensor *t = &payload->tensors[i];
-        status = find_base(m->v->from, t, &index, err);
-        if (status == HK_OK && (c = new_change(m, index, scale)) == NULL)
-            status = hk_fail_nomem(err);
-        if (status == HK_OK)
-            status = hk_decoder_new(&c->delta, payload, t, err);
-        if (status == HK_OK && m->patches[index].delta_row == NULL)
-            m->patches[index].delta_row =
-                hk_arena_alloc(&m->arena, (size_t)hk_tensor_cols(t) * sizeof(float) + 1);
-        if (status == HK_OK && m->patches[index].delta_row == NULL)
-            status = hk_fail_nomem(err);
-    }
-    return status;
+    if (payload->tensor_count == 0)
+        return hk_fail(err, HK_E_FORMAT, hk_record_at(m->v->from, record)->offset,
+                       "record '%.*s' has no tensors",
+                       HK_STR(hk_record_at(m->v->from, record)->name));
+    struct hk_decoder **more =
+        reallocarray(m->decoders, m->decoder_count + payload->tensor_count, sizeof *more);
+    if (more == NULL)
+        return hk_fail_nomem(err);
+    m->decoders = more;
+    for (size_t i = 0; st == HK_OK && i < payload->tensor_count; i++)
+        st = take_difference(m, item, &payload->tensors[i], scale, err);
+    return st;
 }
 
 static enum hk_status take_item(struct merging *m, size_t i, const struct hk_merge_item *item,
@@ -203,18 +297,37 @@ static enum hk_status note_merged(struct merging *m, const struct hk_merge_item 
     return HK_OK;
 }
 
+static enum hk_status change_view(struct merging *m, size_t tensor, size_t patch,
+                                  struct hk_error *err)
+{
+    return m->patches[patch].first == NULL
+               ? HK_OK
+               : hk_view_change(m->v, tensor, m->type, change_row, &m->patches[patch], err);
+}
+
 static enum hk_status apply(struct merging *m, const struct hk_merge_item *items,
                             struct hk_error *err)
 {
+    const size_t tensors = m->v->file->tensor_count;
     enum hk_status status = HK_OK;
     for (size_t i = 0; status == HK_OK && i < m->count; i++)
         status = take_item(m, i, &items[i], err);
-    for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++)
-        if (m->patches[i].first != NULL)
-            status = hk_view_change(m->v, i, m->type, change_row, &m->patches[i], err);
+    const bool separate = m->own_head && m->head == tensors;
+    if (status == HK_OK && separate)
+        status = hk_view_again(m->v, m->embedding, "output.weight", err);
+    for (size_t i = 0; status == HK_OK && i < tensors; i++)
+        status = change_view(m, i, i, err);
+    if (status == HK_OK && separate)
+        status = change_view(m, tensors, m->head, err);
     if (status == HK_OK)
         status = note_merged(m, items, err);
     return status == HK_OK ? hk_view_ready(m->v, err) : status;
+}
+
+static size_t index_of(const struct hk_file *f, const char *name, size_t otherwise)
+{
+    const struct hk_tensor *t = hk_tensor_find(f, name);
+    return t != NULL ? (size_t)(t - f->tensors) : otherwise;
 }
 
 /* A view of the file without its records. */
@@ -224,6 +337,8 @@ static enum hk_status prepare(struct merging *m, struct hk_file *f, struct hk_er
     if (status != HK_OK)
         return status;
     m->v->file->without_appendix = true;
+    m->embedding = index_of(f, "token_embd.weight", SIZE_MAX);
+    m->head = index_of(f, "output.weight", m->embedding != SIZE_MAX ? f->tensor_count : SIZE_MAX);
     m->patches = calloc(f->tensor_count + 1, sizeof *m->patches);
     m->adapters = calloc(m->count + 1, sizeof *m->adapters);
     m->payloads = calloc(m->count + 1, sizeof *m->payloads);
@@ -233,9 +348,8 @@ static enum hk_status prepare(struct merging *m, struct hk_file *f, struct hk_er
 
 static void release(struct merging *m)
 {
-    for (size_t i = 0; m->patches != NULL && i < m->v->from->tensor_count; i++)
-        for (struct change *c = m->patches[i].first; c != NULL; c = c->next)
-            hk_decoder_free(&c->delta);
+    for (size_t i = 0; i < m->decoder_count; i++)
+        hk_decoder_free(&m->decoders[i]);
     for (size_t i = 0; m->adapters != NULL && i < m->count; i++)
         hk_adapter_free(&m->adapters[i]);
     for (size_t i = 0; m->payloads != NULL && i < m->count; i++)
@@ -245,6 +359,7 @@ static void release(struct merging *m)
     free(m->patches);
     free(m->adapters);
     free(m->payloads);
+    free(m->decoders);
 }
 
 enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items, size_t count,
@@ -252,9 +367,10 @@ enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items, si
                         struct hk_error *err)
 {
     struct merging m = {.count = count, .type = type};
-    if (f->format != HK_FORMAT_HK || type > HK_TYPE_BF16)
+    if (f->format != HK_FORMAT_HK || count == 0 || type > HK_TYPE_BF16)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        f->format != HK_FORMAT_HK ? "only a .hk has records to merge"
+                       : count == 0              ? "no record to merge"
                                                  : "merged tensors are f32, f16 or bf16");
     enum hk_status status = prepare(&m, f, err);
     if (status == HK_OK)

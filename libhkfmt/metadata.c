@@ -130,7 +130,7 @@ enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err)
 {
     const struct hk_header *h = &s->f->header;
     struct hk_where w = {.offset = HK_AT_KV_COUNT, .subject = HK_SUBJECT_FILE};
-    if (!range_ok(h->metadata_offset, h->metadata_size, s->size))
+    if (h->metadata_size > 0 && !range_ok(h->metadata_offset, h->metadata_size, s->size))
         return HK_OK; /* reported with the header */
     if (h->metadata_kv_count > h->metadata_size / HK_KV_FIXED) {
         hk_report(s->r, HK_FAULT_METADATA_COUNT, &w,
@@ -142,7 +142,14 @@ enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err)
     s->f->kvs = calloc(count + 1, sizeof *s->f->kvs);
     if (s->f->kvs == NULL)
         return hk_fail_nomem(err);
-    struct cursor c = {s->map, h->metadata_offset, h->metadata_offset + h->metadata_size};
+    enum hk_status st =
+        hk_copy_section(s, &s->f->metadata, h->metadata_offset, h->metadata_size, err);
+    if (st != HK_OK)
+        return st;
+    struct cursor c = {.base = s->f->metadata.p,
+                       .at = h->metadata_offset,
+                       .end = h->metadata_offset + h->metadata_size,
+                       .start = h->metadata_offset};
     for (size_t i = 0; i < count; i++) {
         struct hk_kv *kv = &s->f->kvs[i];
         uint64_t start = c.at;

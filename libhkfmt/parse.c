@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "libhkfmt/internal.h"
+#include "libhkfmt/lock.h"
 
 static struct hk_bytes kv_name(const void *table, size_t i)
 {
@@ -47,24 +48,62 @@ enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
     return HK_OK;
 }
 
-enum hk_status hk_parse(struct hk_file *f, bool thorough, const struct hk_reporter *r,
-                        struct hk_error *err)
+enum hk_status hk_copy_section(const struct hk_scan *s, struct hk_bytes *out, uint64_t offset,
+                               uint64_t size, struct hk_error *err)
+{
+    uint8_t *p = size > SIZE_MAX ? NULL : hk_arena_block(&s->f->arena, (size_t)size);
+    if (p == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status st = hk_source_read(s->src, p, (size_t)size, offset, err);
+    if (st == HK_OK)
+        *out = (struct hk_bytes){p, (size_t)size};
+    return st;
+}
+
+bool hk_scan_in_progress(const struct hk_scan *s)
+{
+    return hk_has_writer(s->src->fd);
+}
+
+struct passing {
+    struct hk_file *f;
+    const struct hk_reporter *to;
+};
+
+static void pass_fault(void *arg, const struct hk_fault *fault)
+{
+    const struct passing *p = arg;
+    bool tail =
+        strcmp(fault->code, "record-torn") == 0 || strcmp(fault->code, "trailing-bytes") == 0;
+    p->f->errors += fault->severity == HK_ERROR && !tail;
+    p->to->fn(p->to->arg, fault);
+}
+
+enum hk_status hk_parse(struct hk_file *f, const struct hk_source *src, bool thorough,
+                        const struct hk_reporter *r, struct hk_error *err)
 {
     f->format = HK_FORMAT_HK;
+    struct passing passing = {f, r};
+    const struct hk_reporter counting = {pass_fault, &passing};
     struct hk_scan s = {
-        .f = f, .map = f->parts[0].map, .size = f->parts[0].size, .r = r, .thorough = thorough};
-    if (!hk_scan_header(&s))
-        return HK_OK;
-    enum hk_status status = hk_scan_metadata(&s, err);
-    if (status == HK_OK)
-        status = hk_scan_toc(&s, err);
-    if (status == HK_OK)
-        status = hk_scan_ranges(&s, err);
-    if (status == HK_OK)
-        status = hk_scan_appendix(&s, err);
-    if (status == HK_OK)
-        status = hk_build_indexes(f, r, err);
-    return status;
+        .f = f, .src = src, .size = src->size, .r = &counting, .thorough = thorough};
+    bool good = false;
+    enum hk_status st = hk_scan_header(&s, &good, err);
+    if (st != HK_OK || !good)
+        return st;
+    st = hk_scan_metadata(&s, err);
+    if (st == HK_OK)
+        st = hk_scan_toc(&s, err);
+    if (st == HK_OK)
+        st = hk_scan_ranges(&s, err);
+    if (st == HK_OK)
+        st = hk_scan_appendix(&s, err);
+    if (st == HK_OK) {
+        f->ends = hk_ends_of(f, src);
+        hk_scan_tail(&s);
+        st = hk_build_indexes(f, &counting, err);
+    }
+    return st;
 }
 
 const struct hk_kv *hk_kv_find(const struct hk_file *f, const char *key)

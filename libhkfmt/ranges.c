@@ -80,6 +80,8 @@ static void report_overlap(const struct hk_scan *s, const struct span *a, const 
 static void report_behind(const struct hk_scan *s, const struct span *span)
 {
     struct hk_where w = {.offset = span->start, .subject = HK_SUBJECT_FILE};
+    if (span->tensor == SIZE_MAX && hk_scan_in_progress(s))
+        return;
     if (span->tensor == SIZE_MAX) {
         hk_report(
             s->r, HK_FAULT_DEFECT, &w,
@@ -88,11 +90,9 @@ static void report_behind(const struct hk_scan *s, const struct span *span)
             span->what);
         return;
     }
-    if (span->tensor != SIZE_MAX) {
-        w.subject = HK_SUBJECT_TENSOR;
-        w.name = s->f->tensors[span->tensor].name;
-        w.index = span->tensor;
-    }
+    w.subject = HK_SUBJECT_TENSOR;
+    w.name = s->f->tensors[span->tensor].name;
+    w.index = span->tensor;
     hk_report(s->r, HK_FAULT_APPENDIX_OFFSET, &w, "%s%s%.*s behind the appendix at %llu",
               span->what, w.name.n > 0 ? " of tensor " : "", HK_STR(w.name),
               (unsigned long long)s->f->header.appendix_offset);
@@ -109,7 +109,7 @@ static void check_appendix(struct hk_scan *s, const struct span *span)
                   span->what);
         return;
     }
-    uint64_t end = hk_staging_start(s->map, span->start);
+    uint64_t end = hk_staging_start(s->src, span->start);
     if (end < appendix)
         end = span->start;
     if (end < s->appendix_end)
@@ -125,56 +125,77 @@ bool hk_all_zero(const uint8_t *p, uint64_t n)
     return true;
 }
 
-/* Without an appendix, or with one before it, the last section ends the file. A rollback of the
- * reference may leave the padding that once stood before its first record. */
-static void check_tail(const struct hk_scan *s, uint64_t end)
+/* Where there are records they have told of what follows them, unless a part of the head does. Of a
+ * table that does not read through, sections are unknown. */
+void hk_scan_tail(const struct hk_scan *s)
 {
-    uint64_t left = s->size - end;
-    bool padding = left < 8 && s->size % 8 == 0 && hk_all_zero(s->map + end, left);
-    uint64_t mark = end + (8 - end % 8) % 8;
-    bool edit = left >= 8 + HK_STAGING_SIZE && hk_is_staging(s->map + mark, s->size - mark);
-    if (edit)
-        hk_report(s->r, HK_FAULT_TRAILING, hk_at(end),
-                  "%llu bytes of an interrupted metadata edit, which the next one removes",
-                  (unsigned long long)left);
-    else if (left > 0 && !padding)
-        hk_report(s->r, HK_FAULT_TRAILING, hk_at(end),
+    const struct hk_ends *l = &s->f->ends;
+    const uint64_t appendix = s->f->header.appendix_offset;
+    bool told = appendix != 0 && appendix < s->size && s->appendix_end == s->size;
+    bool complete = s->f->tensor_count == s->f->header.tensor_count;
+    if (told || !complete || l->tail <= HK_TAIL_PADDING || hk_scan_in_progress(s))
+        return;
+    const unsigned long long left = l->size - l->live;
+    if (l->tail == HK_TAIL_EDIT)
+        hk_report(s->r, HK_FAULT_TRAILING, hk_at(l->live),
+                  "%llu bytes of an interrupted metadata edit, which the next one removes", left);
+    else
+        hk_report(s->r, HK_FAULT_TRAILING, hk_at(l->live),
                   "%llu bytes follow the last section and belong to nothing (a torn append?)",
-                  (unsigned long long)left);
+                  left);
 }
 
-/* The room behind the table, up to the first section: nothing of the file is in it. A table that an
- * edit has put behind the payloads leaves what is dead here. */
-static void check_room(const struct hk_scan *s, const struct spans *v)
+/* How many of the bytes from AT to END are not zero. */
+static enum hk_status count_used(const struct hk_source *src, uint64_t at, uint64_t end,
+                                 uint64_t *used, struct hk_error *err)
+{
+    uint8_t piece[4096];
+    for (*used = 0; at < end;) {
+        const size_t n = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+        enum hk_status st = hk_source_read(src, piece, n, at, err);
+        if (st != HK_OK)
+            return st;
+        for (size_t i = 0; i < n; i++)
+            *used += piece[i] != 0;
+        at += n;
+    }
+    return HK_OK;
+}
+
+/* The room behind the table, up to the first section or record: nothing of the file is in it. A
+ * table that an edit has put behind the payloads leaves what is dead here. */
+static enum hk_status check_room(const struct hk_scan *s, const struct spans *v,
+                                 struct hk_error *err)
 {
     const struct hk_header *h = &s->f->header;
     uint64_t start = 0, end = h->tensor_data_offset, used = 0;
     if (h->tensor_toc_size == 0 || h->tensor_toc_offset >= end)
-        return;
+        return HK_OK;
     for (size_t i = 0; i < v->count && v->list[i].start < end; i++) {
         if (v->list[i].tensor != SIZE_MAX)
             end = v->list[i].start;
         else if (v->list[i].end > start)
             start = v->list[i].end;
     }
-    if (end > s->size)
-        return; /* reported with the header */
-    for (uint64_t at = start; at < end; at++)
-        used += s->map[at] != 0;
-    if (used > 0)
+    if (h->appendix_offset >= start && h->appendix_offset < end)
+        end = h->appendix_offset;
+    if (end > s->size) /* reported with the table, or nothing follows it */
+        return HK_OK;
+    enum hk_status st = count_used(s->src, start, end, &used, err);
+    if (st == HK_OK && used > 0)
         hk_report(s->r, HK_FAULT_ROOM, hk_at(start),
                   "%llu of %llu bytes between tensor table and payloads are not 0",
                   (unsigned long long)used, (unsigned long long)(end - start));
+    return st;
 }
 
 enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
 {
-    const struct hk_header *h = &s->f->header;
     struct spans v = {0};
     enum hk_status status = collect(s, &v, err);
     if (status != HK_OK)
         return status;
-    uint64_t end = 0, appendix = h->appendix_offset;
+    uint64_t end = 0;
     s->appendix_end = s->size;
     const struct span *last = NULL;
     for (size_t i = 0; i < v.count; i++) {
@@ -187,15 +208,9 @@ enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
             last = span;
         }
     }
-    /* The head is padded even where no payload follows. */
-    if (h->tensor_data_offset > end && h->tensor_data_offset <= s->size)
-        end = h->tensor_data_offset;
     /* Of a table that does not read through, sections are unknown. */
-    bool complete = s->f->tensor_count == h->tensor_count;
-    if ((appendix == 0 || s->appendix_end < s->size) && complete)
-        check_tail(s, end);
-    if (s->thorough && complete)
-        check_room(s, &v);
+    if (s->thorough && s->f->tensor_count == s->f->header.tensor_count)
+        status = check_room(s, &v, err);
     free(v.list);
-    return HK_OK;
+    return status;
 }

@@ -1,10 +1,14 @@
 /* An open file: opening by content, closing, and looking at what was parsed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "libhkfmt/internal.h"
 #include "libhkfmt/le.h"
 #include "libhkfmt/map.h"
+#include "libhkfmt/open_hk.h"
 #include "libhkfmt/wire.h"
 
 void hk_close(struct hk_file **file)
@@ -48,17 +52,24 @@ enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct
                                     : hk_parse_safetensors(f, err);
 }
 
-static enum hk_status parse(struct hk_file *f, struct hk_error *err)
+static enum hk_status parse_hk(void *arg, struct hk_file *f, const struct hk_source *src,
+                               struct hk_error *err)
+{
+    (void)arg;
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    enum hk_status st = hk_parse(f, src, false, &reporter, err);
+    return st != HK_OK ? st : capture.status;
+}
+
+static enum hk_status parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err)
 {
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
-    const enum hk_format format = hk_format_of(&f->parts[0]);
-    enum hk_status status;
-    if (format == HK_FORMAT_HK)
-        status = hk_parse(f, false, &reporter, err);
-    else if ((status = hk_parse_foreign(f, format, err)) == HK_OK)
-        status = hk_build_indexes(f, &reporter, err);
-    return status != HK_OK ? status : capture.status;
+    enum hk_status st = hk_parse_foreign(f, format, err);
+    if (st == HK_OK)
+        st = hk_build_indexes(f, &reporter, err);
+    return st != HK_OK ? st : capture.status;
 }
 
 struct hk_file *hk_file_of(struct hk_part *part)
@@ -77,32 +88,52 @@ struct hk_file *hk_file_of(struct hk_part *part)
     return f;
 }
 
-static enum hk_status open_part(struct hk_file **out, struct hk_part *part, struct hk_error *err)
+static enum hk_status open_part(struct hk_file **out, struct hk_part *part, enum hk_format format,
+                                struct hk_error *err)
 {
     struct hk_file *f = hk_file_of(part);
     if (f == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = parse(f, err);
-    if (status != HK_OK) {
+    enum hk_status st = parse_foreign(f, format, err);
+    if (st != HK_OK) {
         hk_close(&f);
-        return status;
+        return st;
     }
     *out = f;
     return HK_OK;
 }
 
-enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err)
+/* FD is our own, and closed; what the file needs of it is duplicated. */
+static enum hk_status open_own(struct hk_file **out, int fd, struct hk_error *err)
 {
+    const enum hk_format format = hk_format_of_fd(fd);
     struct hk_part part;
-    enum hk_status status = hk_map_path(&part, path, err);
-    return status != HK_OK ? status : open_part(out, &part, err);
+    enum hk_status st;
+    if (format == HK_FORMAT_HK)
+        st = hk_open_hk(out, fd, 0, parse_hk, NULL, err);
+    else
+        st = hk_map_fd(&part, fd, err);
+    close(fd);
+    return format == HK_FORMAT_HK || st != HK_OK ? st : open_part(out, &part, format, err);
 }
 
+enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    int fd;
+    enum hk_status st = hk_open_path(&fd, path, err);
+    return st == HK_OK ? open_own(out, fd, err) : st;
+}
+
+/* Locks belong to what was opened, of which the caller's descriptor may have duplicates in other
+ * processes: it is opened anew, if that is possible. */
 enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err)
 {
-    struct hk_part part;
-    enum hk_status status = hk_map_fd(&part, fd, err);
-    return status != HK_OK ? status : open_part(out, &part, err);
+    char name[40];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    int own = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (own < 0)
+        own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return own >= 0 ? open_own(out, own, err) : hk_fail_sys(err, errno, "cannot open");
 }
 
 enum hk_format hk_file_format(const struct hk_file *f)

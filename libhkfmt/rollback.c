@@ -1,6 +1,7 @@
 /* Cutting the version history back. The header lets go of records before they are cut off, so that
  * no instant has it point at half of them. */
 #include "libhkfmt/history.h"
+#include "libhkfmt/outcome.h"
 
 struct cut {
     size_t kept;
@@ -25,61 +26,85 @@ static enum hk_status count_kept(const struct hk_file *f, uint32_t generation, s
     return HK_OK;
 }
 
-static struct cut cut_after(const struct hk_history *h, size_t kept)
+/* Of a file without records the offset of records says nothing, and goes. */
+static struct cut cut_after(const struct hk_file *f, size_t kept)
 {
-    const struct hk_file *f = h->f;
+    const struct hk_ends *l = &f->ends;
     if (kept == 0)
-        return (struct cut){.size = h->sections_end};
-    uint64_t end = kept < f->record_count ? f->records[kept].offset : h->records_end;
-    if (end > h->size) /* the last padding was cut */
-        end = h->size;
-    return (struct cut){kept, end, f->header.appendix_offset};
+        return (struct cut){.size = l->bare};
+    const uint64_t end = kept < f->record_count ? f->records[kept].offset : l->records_end;
+    return (struct cut){kept, end, l->records};
 }
 
 static enum hk_status plan(const struct hk_history *h, uint32_t generation, bool repair,
                            struct cut *cut, struct hk_error *err)
 {
-    size_t kept = h->f->record_count;
-    if (h->torn && !repair)
-        return hk_fail(err, HK_E_FORMAT, h->records_end > 0 ? h->records_end : h->sections_end,
-                       "the file ends in bytes that are no record (an interrupted append?); "
-                       "hk-rollback --repair removes them");
-    if (repair) {
-        *cut = cut_after(h, kept);
-        if (!h->torn) /* nothing to repair, and padding is no fault */
-            *cut = (struct cut){kept, h->size, h->f->header.appendix_offset};
-        return HK_OK;
-    }
-    enum hk_status status = count_kept(h->f, generation, &kept, err);
-    if (status == HK_OK)
-        *cut = cut_after(h, kept);
-    return status;
+    const struct hk_file *f = h->f;
+    size_t kept = f->record_count;
+    /* Nothing to repair, and padding is no fault. */
+    *cut = (struct cut){kept, f->ends.size, f->header.appendix_offset};
+    enum hk_status st = HK_OK;
+    if (!repair)
+        st = hk_history_check_tail(h, err);
+    if (st == HK_OK && !repair)
+        st = count_kept(f, generation, &kept, err);
+    if (st == HK_OK && (!repair || f->ends.tail > HK_TAIL_PADDING))
+        *cut = cut_after(f, kept);
+    return st;
 }
 
-static enum hk_status apply(const struct hk_history *h, const struct cut *cut, struct hk_error *err)
+static enum hk_status check_cut(const struct hk_history *h, const struct cut *cut,
+                                const uint8_t *header, struct hk_error *err)
 {
-    if (cut->size == h->size && cut->appendix_offset == h->f->header.appendix_offset)
+    const struct hk_outcome o = {
+        .old = h->f,
+        .then = {h->lock.fd, cut->size, {{0, {header, HK_HEADER_SIZE}}}},
+        .metadata = h->f->metadata,
+        .pairs = h->f->header.metadata_kv_count,
+        .kept = cut->kept,
+        .settled = true,
+    };
+    return hk_check_outcome(&o, err);
+}
+
+/* Readers see both changes or none. */
+static enum hk_status apply(struct hk_history *h, const struct cut *cut, struct hk_error *err)
+{
+    uint8_t header[HK_HEADER_SIZE];
+    const struct hk_file *f = h->f;
+    const bool shorter = cut->size < f->ends.size;
+    if (!shorter && cut->appendix_offset == f->header.appendix_offset)
         return HK_OK;
-    enum hk_status status = hk_history_header(h, cut->appendix_offset, err);
-    if (status == HK_OK && cut->size < h->size)
-        status = hk_history_cut(h, cut->size, err);
-    return status == HK_OK ? hk_history_sync(h, err) : status;
+    hk_history_header(h, cut->appendix_offset, header);
+    enum hk_status st = check_cut(h, cut, header, err);
+    if (st == HK_OK && cut->kept < f->record_count)
+        st = hk_lock_records(&h->lock, err);
+    if (st == HK_OK)
+        st = hk_lock_enter(&h->lock, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_history_put_header(h, header, err);
+    if (st == HK_OK && shorter)
+        st = hk_history_cut(h, cut->size, err);
+    hk_lock_leave(&h->lock);
+    return st == HK_OK ? hk_history_sync(h, err) : st;
 }
 
 enum hk_status hk_rollback(const char *path, uint32_t generation, unsigned options,
-                           struct hk_rollback_report *report, struct hk_error *err)
+                           const struct hk_wait *wait, struct hk_rollback_report *report,
+                           struct hk_error *err)
 {
     struct hk_history h;
     struct cut cut = {0};
     const bool dry = options & HK_ROLLBACK_DRY_RUN;
-    enum hk_status status = hk_history_open(&h, path, !dry, err);
-    if (status == HK_OK)
-        status = plan(&h, generation, options & HK_ROLLBACK_REPAIR, &cut, err);
-    if (status == HK_OK && !dry)
-        status = apply(&h, &cut, err);
-    if (status == HK_OK && report != NULL)
-        *report =
-            (struct hk_rollback_report){cut.kept, h.f->record_count - cut.kept, h.size, cut.size};
+    enum hk_status st = hk_history_open(&h, path, !dry, wait, err);
+    if (st == HK_OK)
+        st = plan(&h, generation, options & HK_ROLLBACK_REPAIR, &cut, err);
+    if (st == HK_OK && !dry)
+        st = apply(&h, &cut, err);
+    if (st == HK_OK && report != NULL)
+        *report = (struct hk_rollback_report){cut.kept, h.f->record_count - cut.kept,
+                                              h.f->ends.size, cut.size};
     hk_history_close(&h);
-    return status;
+    return st;
 }

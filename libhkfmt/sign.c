@@ -32,10 +32,11 @@ static enum hk_status add_records(struct hk_sha256 *h, const struct hk_file *f,
     for (size_t i = 0; status == HK_OK && i < f->record_count; i++) {
         const struct hk_record *r = &f->records[i];
         const struct hk_bytes data = hk_record_data(f, r);
-        uint8_t digest[HK_SHA256_SIZE];
+        uint8_t digest[HK_SHA256_SIZE], header[HK_RECORD_HEADER_SIZE];
+        hk_encode_record(r, header);
         status = hk_sha256_of(&data, 1, digest, err);
         if (status == HK_OK)
-            status = hk_sha256_field(h, f->parts[0].map + r->offset, HK_RECORD_HEADER_SIZE, err);
+            status = hk_sha256_field(h, header, sizeof header, err);
         if (status == HK_OK)
             status = hk_sha256_field(h, r->name.p, r->name.n, err);
         if (status == HK_OK)

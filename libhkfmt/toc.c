@@ -167,6 +167,21 @@ static void check_references(const struct hk_scan *s)
     }
 }
 
+/* Where no tensor has a byte nothing has to begin there. */
+static void check_data_offset(const struct hk_scan *s)
+{
+    const struct hk_header *h = &s->f->header;
+    bool any = false;
+    for (size_t i = 0; !any && i < s->f->tensor_count; i++) {
+        const struct hk_tensor *t = &s->f->tensors[i];
+        any = t->data_size > 0 || t->scale_size > 0 || t->residual_size > 0;
+    }
+    if (any && h->tensor_data_offset > s->size)
+        hk_report(s->r, HK_FAULT_DATA_RANGE, hk_at(HK_AT_DATA_OFFSET),
+                  "tensor_data_offset %llu is past the end of the file of %llu",
+                  (unsigned long long)h->tensor_data_offset, (unsigned long long)s->size);
+}
+
 static enum hk_status take_entries(struct hk_scan *s, size_t count, struct cursor *c,
                                    struct hk_error *err)
 {
@@ -200,7 +215,7 @@ static enum hk_status take_entries(struct hk_scan *s, size_t count, struct curso
 enum hk_status hk_scan_toc(struct hk_scan *s, struct hk_error *err)
 {
     const struct hk_header *h = &s->f->header;
-    if (!range_ok(h->tensor_toc_offset, h->tensor_toc_size, s->size))
+    if (h->tensor_toc_size > 0 && !range_ok(h->tensor_toc_offset, h->tensor_toc_size, s->size))
         return HK_OK; /* reported with the header */
     if (h->tensor_count > h->tensor_toc_size / HK_ENTRY_FIXED) {
         hk_report(s->r, HK_FAULT_TOC_COUNT, hk_at(HK_AT_TENSOR_COUNT),
@@ -208,11 +223,19 @@ enum hk_status hk_scan_toc(struct hk_scan *s, struct hk_error *err)
                   (unsigned long long)h->tensor_count, (unsigned long long)h->tensor_toc_size);
         return HK_OK;
     }
-    struct cursor c = {s->map, h->tensor_toc_offset, h->tensor_toc_offset + h->tensor_toc_size};
-    enum hk_status status = take_entries(s, (size_t)h->tensor_count, &c, err);
+    struct cursor c = {.at = h->tensor_toc_offset,
+                       .end = h->tensor_toc_offset + h->tensor_toc_size,
+                       .start = h->tensor_toc_offset};
+    enum hk_status status =
+        hk_copy_section(s, &s->f->table, h->tensor_toc_offset, h->tensor_toc_size, err);
+    c.base = s->f->table.p;
+    if (status == HK_OK)
+        status = take_entries(s, (size_t)h->tensor_count, &c, err);
     if (status == HK_OK)
         status = hk_build_targets(s->f, err);
-    if (status == HK_OK)
+    if (status == HK_OK) {
+        check_data_offset(s);
         check_references(s);
+    }
     return status;
 }

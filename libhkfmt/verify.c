@@ -1,11 +1,15 @@
 /* hk_verify(): the parser with every fault reported, then what only reading records and payloads
  * can tell. */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/le.h"
 #include "libhkfmt/lock.h"
 #include "libhkfmt/map.h"
+#include "libhkfmt/open_hk.h"
 #include "libhkfmt/verify.h"
+#include "libhkfmt/wire.h"
 
 struct counting { /* passes faults on and counts them */
     hk_fault_fn *fn;
@@ -109,9 +113,7 @@ static enum hk_status verify_hk(struct hk_file *f, const char *path,
 {
     struct hk_verify_report *report = counting->report;
     const bool payload = how->payload;
-    enum hk_status status = hk_parse(f, true, r, err);
-    if (status == HK_OK)
-        status = check_journal(path, r, err);
+    enum hk_status status = check_journal(path, r, err);
     if (status != HK_OK)
         return status;
     bool readable = counting->readable;
@@ -144,27 +146,68 @@ static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format,
     return status == HK_OK && counting->report->payload ? hk_check_payloads(f, r, err) : status;
 }
 
+static enum hk_status parse_thoroughly(void *arg, struct hk_file *f, const struct hk_source *src,
+                                       struct hk_error *err)
+{
+    struct hk_fault_list *faults = arg;
+    const struct hk_reporter r = {hk_note_fault, faults};
+    faults->count = 0;
+    enum hk_status st = hk_parse(f, src, true, &r, err);
+    return st == HK_OK && faults->lost ? hk_fail_nomem(err) : st;
+}
+
+/* A seal covers all bytes, which have to stay as they are; otherwise records' payloads do, which
+ * are hashed. */
+static unsigned kept_for(int fd, const struct hk_verify_how *how)
+{
+    uint8_t header[HK_HEADER_SIZE];
+    bool sealed = pread(fd, header, sizeof header, 0) == sizeof header &&
+                  (le32(header + HK_AT_FLAGS) & HK_FLAG_HAS_SHA256_CHECKSUM) != 0;
+    return HK_KEEP_RECORDS | (sealed && how->payload ? HK_KEEP_FILE : 0);
+}
+
+static enum hk_status open_to_verify(struct hk_file **out, const char *path,
+                                     const struct hk_verify_how *how, struct hk_fault_list *faults,
+                                     enum hk_format *format, struct hk_error *err)
+{
+    int fd;
+    struct hk_part part;
+    enum hk_status st = hk_open_path(&fd, path, err);
+    if (st != HK_OK)
+        return st;
+    *format = hk_format_of_fd(fd);
+    if (*format == HK_FORMAT_HK)
+        st = hk_open_hk(out, fd, kept_for(fd, how), parse_thoroughly, faults, err);
+    else if ((st = hk_map_fd(&part, fd, err)) == HK_OK && (*out = hk_file_of(&part)) == NULL)
+        st = hk_fail_nomem(err);
+    close(fd);
+    return st;
+}
+
 enum hk_status hk_verify_file(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
                               void *arg, struct hk_verify_report *report, struct hk_error *err)
 {
-    struct hk_part part;
-    enum hk_status status = hk_map_path(&part, path, err);
-    if (status != HK_OK)
-        return status;
-    struct hk_file *f = hk_file_of(&part);
-    if (f == NULL)
-        return hk_fail_nomem(err);
+    struct hk_file *f;
+    struct hk_fault_list faults = {0};
+    enum hk_format format;
+    enum hk_status st = open_to_verify(&f, path, how, &faults, &format, err);
+    if (st != HK_OK) {
+        free(faults.list);
+        return st;
+    }
     *report = (struct hk_verify_report){.size = hk_file_size(f)};
     struct counting counting = {fn, arg, report, true};
     const struct hk_reporter r = {count_fault, &counting};
-    const enum hk_format format = hk_format_of(&f->parts[0]);
-    status = format == HK_FORMAT_HK ? verify_hk(f, path, how, &r, &counting, err)
-                                    : verify_foreign(f, format, how, &r, &counting, err);
+    for (size_t i = 0; i < faults.count; i++)
+        count_fault(&counting, &faults.list[i]);
+    free(faults.list);
+    st = format == HK_FORMAT_HK ? verify_hk(f, path, how, &r, &counting, err)
+                                : verify_foreign(f, format, how, &r, &counting, err);
     report->keys = f->kv_count;
     report->tensors = f->tensor_count;
     report->records = f->record_count;
     hk_close(&f);
-    return status;
+    return st;
 }
 
 enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, void *arg,

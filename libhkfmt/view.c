@@ -156,6 +156,17 @@ enum hk_status hk_view_add(struct hk_view *v, const struct hk_tensor *t, const u
     return HK_OK;
 }
 
+enum hk_status hk_view_again(struct hk_view *v, size_t i, const char *name, struct hk_error *err)
+{
+    enum hk_status st = grow(v, err);
+    if (st != HK_OK)
+        return st;
+    struct hk_file *f = v->file;
+    f->tensors[f->tensor_count] = f->tensors[i];
+    f->how[f->tensor_count] = f->how[i];
+    return hk_view_rename(v, f->tensor_count++, name, err);
+}
+
 enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, struct hk_error *err)
 {
     struct hk_tensor *t = &v->file->tensors[i];

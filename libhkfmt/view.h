@@ -59,6 +59,8 @@ void hk_view_drop(struct hk_view *v, size_t i);
 /* Add a tensor at the end whose bytes (of T's type and shape, already in the arena) are MADE. */
 enum hk_status hk_view_add(struct hk_view *v, const struct hk_tensor *t, const uint8_t *made,
                            struct hk_error *err);
+/* Add tensor I once more, at the end and under NAME. */
+enum hk_status hk_view_again(struct hk_view *v, size_t i, const char *name, struct hk_error *err);
 /* Tensor I decoded to TYPE (f32, f16, bf16). HK_E_UNSUPPORTED: no decoder knows it; HK_E_RANGE: too
  * many tensors share bytes with others. */
 enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, struct hk_error *err);

@@ -12,8 +12,15 @@ struct payload {
 
 /* What is in PATH ("-" is standard input) as the payload of a record of TYPE for FILE: an adapter
  * in whatever form becomes the one of hk(5), patches and layers have to be safetensors, evaluations
- * and heads JSON; other adapters, and caches, are taken as they are. */
+ * and heads JSON; caches are taken as they are. STRICT: an adapter that cannot be applied to FILE
+ * is refused, else a line says so. */
 enum hk_status append_payload(struct payload *out, enum hk_record_type type, const char *path,
-                              const char *file, struct hk_error *err);
+                              const char *file, bool strict, struct hk_error *err);
+
+/* PATH as a regular file (append_payload.c). */
+enum hk_status append_open_plain(int *fd, const char *path, struct hk_error *err);
+/* The adapter at PATH as a payload, checked against the model in FILE (append_adapter.c). */
+enum hk_status append_open_adapter(int *fd, const char *path, const char *file, bool strict,
+                                   struct hk_error *err);
 
 #endif

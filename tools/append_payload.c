@@ -1,4 +1,4 @@
-/* What a record is to carry: read, checked for its type, and adapters brought into one form. */
+/* What a record is to carry: read, and checked for its type. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -40,8 +40,7 @@ static enum hk_status spool(int from, int *to, struct hk_error *err)
     return status == HK_OK ? copy_all(from, *to, err) : status;
 }
 
-/* PATH as a regular file. */
-static enum hk_status open_plain(int *fd, const char *path, struct hk_error *err)
+enum hk_status append_open_plain(int *fd, const char *path, struct hk_error *err)
 {
     struct stat st;
     const bool standard = strcmp(path, "-") == 0;
@@ -65,63 +64,6 @@ static enum hk_status open_plain(int *fd, const char *path, struct hk_error *err
     if (status == HK_OK)
         *fd = copy;
     return status;
-}
-
-/* The .hk that is appended to; a failure is told of it and not of the adapter. */
-static enum hk_status open_base(struct hk_file **out, const char *file, struct hk_error *err)
-{
-    struct hk_error why;
-    enum hk_status status = hk_open_set(out, file, &why);
-    if (status != HK_OK)
-        hk_fail(err, status, why.offset, "for %.128s: %s", file, why.text);
-    return status;
-}
-
-/* What is at PATH in the form of hk(5), where it is an adapter that is KNOWN. */
-static enum hk_status normalise(int *fd, const char *path, const char *file, bool *known,
-                                struct hk_error *err)
-{
-    struct hk_file *base = NULL;
-    struct hk_out *out;
-    int copy = -1;
-    *known = false;
-    enum hk_status status = open_base(&base, file, err);
-    if (status == HK_OK && (status = tool_temporary(&copy, err)) == HK_OK &&
-        (status = hk_out_fd(&out, copy, err)) == HK_OK) {
-        status = hk_adapter_payload(path, base, out, known, err);
-        if (status == HK_OK)
-            status = hk_out_commit(&out, err);
-        else
-            hk_out_discard(&out);
-    }
-    hk_close(&base);
-    if (status == HK_OK && *known)
-        *fd = copy;
-    else if (copy >= 0)
-        close(copy);
-    return status;
-}
-
-/* A stream has to be read to its end before it is known what it is; a directory has no bytes. */
-static enum hk_status open_adapter(int *fd, const char *path, const char *file,
-                                   struct hk_error *err)
-{
-    struct stat st;
-    char named[32];
-    bool known;
-    int plain = -1;
-    const bool stream =
-        strcmp(path, "-") == 0 || (stat(path, &st) == 0 && (st.st_mode & S_IFMT) == S_IFIFO);
-    enum hk_status status = stream ? open_plain(&plain, path, err) : HK_OK;
-    if (status != HK_OK)
-        return status;
-    snprintf(named, sizeof named, "/proc/self/fd/%d", plain);
-    status = normalise(fd, stream ? named : path, file, &known, err);
-    if (status == HK_OK && !known && stream)
-        *fd = plain;
-    else if (plain >= 0)
-        close(plain);
-    return status == HK_OK && !known && !stream ? open_plain(fd, path, err) : status;
 }
 
 static enum hk_status check_json(int fd, struct hk_error *err)
@@ -172,12 +114,13 @@ static enum hk_status check(enum hk_record_type type, int fd, struct hk_error *e
 }
 
 enum hk_status append_payload(struct payload *out, enum hk_record_type type, const char *path,
-                              const char *file, struct hk_error *err)
+                              const char *file, bool strict, struct hk_error *err)
 {
     struct stat st;
     int fd = -1;
-    enum hk_status status = type == HK_RECORD_LORA_ADAPTER ? open_adapter(&fd, path, file, err)
-                                                           : open_plain(&fd, path, err);
+    enum hk_status status = type == HK_RECORD_LORA_ADAPTER
+                                ? append_open_adapter(&fd, path, file, strict, err)
+                                : append_open_plain(&fd, path, err);
     if (status == HK_OK)
         status = check(type, fd, err);
     if (status == HK_OK && (fstat(fd, &st) != 0 || lseek(fd, 0, SEEK_SET) != 0))

@@ -38,7 +38,7 @@ static enum hk_status read_adapter(struct hk_file **out, const struct convert_jo
 {
     struct hk_out *o;
     char named[32];
-    bool known = false;
+    struct hk_adapter_found found = {0};
     int copy = -1, in = -1;
     const char *path = j->in;
     enum hk_status st = HK_OK;
@@ -49,13 +49,15 @@ static enum hk_status read_adapter(struct hk_file **out, const struct convert_jo
     }
     if (st == HK_OK && (st = tool_temporary(&copy, err)) == HK_OK &&
         (st = hk_out_fd(&o, copy, err)) == HK_OK) {
-        st = hk_adapter_payload(path, base, o, &known, err);
+        st = hk_adapter_payload(path, base, o, &found, err);
         if (st == HK_OK)
             st = hk_out_commit(&o, err);
         else
             hk_out_discard(&o);
     }
-    if (st == HK_OK && !known)
+    if (st == HK_OK && found.known && found.note[0] != '\0')
+        tool_warn(j->in, "%s", found.note);
+    if (st == HK_OK && !found.known)
         st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                      "--base is for adapters, and this is none: no PEFT directory, no safetensors "
                      "file with its adapter_config, no GGUF adapter");

@@ -25,6 +25,7 @@ enum {
     OPT_INACTIVE,
     OPT_COMPRESS,
     OPT_BIND_BASE,
+    OPT_STRICT,
 };
 
 static const struct tool_option options[] = {
@@ -45,6 +46,7 @@ static const struct tool_option options[] = {
     [OPT_COMPRESS] = {"compress", 'z', NULL, "store the payload compressed"},
     [OPT_BIND_BASE] = {"bind-base", 0, NULL,
                        "let the first record of the file hold the base's digest"},
+    [OPT_STRICT] = {"strict", 0, NULL, "refuse an adapter that cannot be applied to the model"},
 };
 
 static const struct tool tool = {
@@ -63,7 +65,7 @@ struct item { /* a record to be */
 
 struct job {
     const char *file;
-    bool bind;
+    bool bind, strict;
     struct item common; /* what stands before the first record goes for all */
     struct item *items;
     size_t count;
@@ -119,6 +121,9 @@ static void take_option(struct job *j, int option, const char *value)
         break;
     case OPT_BIND_BASE:
         j->bind = true;
+        break;
+    case OPT_STRICT:
+        j->strict = true;
         break;
     default:
         if (option <= OPT_TOPOLOGY)
@@ -233,7 +238,7 @@ static enum hk_status open_appender(const struct job *j, struct hk_appender **ou
     if (st == HK_OK && j->bind)
         st = hk_open_set(&whole, j->file, err);
     if (st == HK_OK)
-        st = hk_append_open(out, first, 0, err);
+        st = hk_append_open(out, first, 0, NULL, err);
     if (st == HK_OK && (st = bind_base(j, *out, whole, err)) != HK_OK)
         hk_append_discard(out);
     hk_close(&whole);
@@ -270,8 +275,8 @@ static int run(struct job *j)
     for (; status == TOOL_OK && opened < j->count; opened++) {
         const struct item *item = &j->items[opened];
         payloads[opened].fd = -1;
-        if (append_payload(&payloads[opened], item->record.type, item->path, j->file, &err) !=
-            HK_OK)
+        if (append_payload(&payloads[opened], item->record.type, item->path, j->file, j->strict,
+                           &err) != HK_OK)
             status = tool_error(item->path, &err);
     }
     if (status == TOOL_OK)

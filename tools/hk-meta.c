@@ -206,7 +206,7 @@ static int edit(const struct job *j, struct given *list, size_t count, const str
     char *path;
     if (hk_first_file(&path, j->path, &err) != HK_OK)
         return tool_error(j->path, &err);
-    enum hk_status status = hk_edit_begin(&e, path, &err);
+    enum hk_status status = hk_edit_begin(&e, path, NULL, &err);
     free(path);
     for (size_t i = 0; status == HK_OK && i < count; i++) {
         struct given *g = &list[i];

@@ -39,7 +39,7 @@ static enum hk_status roll_back(const char *path, uint32_t generation, unsigned 
     enum hk_status st = hk_first_file(&first, path, err);
     if (st != HK_OK)
         return st;
-    st = hk_rollback(first, generation, how, report, err);
+    st = hk_rollback(first, generation, how, NULL, report, err);
     free(first);
     return st;
 }

@@ -7,13 +7,28 @@
 #include "libhkfmt/save.h"
 #include "libhkfmt/view.h"
 
-/* Whether F says that it is a low-rank adapter. */
+/* ---- GGUF (lora_gguf.c) ---- */
+
+struct hk_lora_gguf {     /* a GGUF adapter in PEFT's form */
+    struct hk_view *view; /* its tensors under PEFT's names, not ready yet */
+    json_t *config;       /* adapter_config.json */
+    bool alpha_is_zero;   /* for which llama.cpp's scale is 1 */
+};
+
+/* Whether F, a GGUF, says that it is an adapter. */
 bool hk_lora_is_gguf(const struct hk_file *f);
-/* GGUF F as the payload of a lora_adapter record for BASE, to OUT; *KNOWN: it is an adapter
- * (lora_gguf.c). */
-enum hk_status hk_lora_from_gguf(struct hk_file *f, const struct hk_file *base, struct hk_out *out,
-                                 bool *known, struct hk_error *err);
-/* V, whose metadata is made here, with CONFIG as its adapter_config, to OUT (lora_payload.c). */
+/* Bring F, such a GGUF for BASE, into PEFT's form. HK_E_UNSUPPORTED, HK_E_MISSING, HK_E_FORMAT name
+ * a key or tensor that has none. */
+enum hk_status hk_lora_from_gguf(struct hk_lora_gguf *out, struct hk_file *f,
+                                 const struct hk_file *base, struct hk_error *err);
+void hk_lora_gguf_free(struct hk_lora_gguf *g);
+/* Every key of F is known, and those of the base are as BASE has them (lora_keys.c). */
+enum hk_status hk_lora_check_keys(const struct hk_file *f, const struct hk_file *base,
+                                  struct hk_error *err);
+
+/* ---- payloads (lora_payload.c) ---- */
+
+/* V, whose metadata is made here, with CONFIG as its adapter_config, to OUT. */
 enum hk_status hk_lora_write(struct hk_view *v, const json_t *config, struct hk_out *out,
                              struct hk_error *err);
 

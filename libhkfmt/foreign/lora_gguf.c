@@ -6,24 +6,14 @@
 
 #include "libhkfmt/adapter.h"
 #include "libhkfmt/foreign/lora.h"
+#include "libhkfmt/narrow.h"
 
-struct making {
-    struct hk_view *v;
+struct bringing {
+    struct hk_lora_gguf *g;
     struct hk_adapter_base base;
     json_t *ranks; /* rank_pattern */
+    double alpha;
 };
-
-static bool key_is(const struct hk_file *f, const char *key, const char *text)
-{
-    const struct hk_kv *kv = hk_kv_find(f, key);
-    struct hk_bytes value;
-    return kv != NULL && hk_kv_string(kv, &value, NULL) == HK_OK && hk_bytes_are(value, text);
-}
-
-bool hk_lora_is_gguf(const struct hk_file *f)
-{
-    return key_is(f, "general.type", "adapter") && key_is(f, "adapter.type", "lora");
-}
 
 /* NAME without SUFFIX, if it ends in that. */
 static bool strip(struct hk_bytes name, const char *suffix, struct hk_bytes *out)
@@ -36,21 +26,22 @@ static bool strip(struct hk_bytes name, const char *suffix, struct hk_bytes *out
 }
 
 /* "model.layers.3.self_attn.q_proj" of BASE's tensor name. */
-static enum hk_status module_of(const struct making *m, struct hk_bytes base, char *module,
+static enum hk_status module_of(const struct bringing *m, struct hk_bytes base, char *module,
                                 struct hk_error *err)
 {
-    enum hk_status status = hk_hf_name_to(m->base.family, m->base.layers, base, module, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_hf_name_to(m->base.family, m->base.layers, base, module, err);
+    if (st != HK_OK)
+        return st;
     char *dot = strrchr(module, '.');
     if (dot == NULL || strcmp(dot, ".weight") != 0)
-        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tensor '%.*s' is no matrix",
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tensor %.*s is no matrix",
                        HK_STR(base));
     *dot = '\0';
     return HK_OK;
 }
 
-static enum hk_status note_rank(struct making *m, const char *module, uint64_t rank,
+/* Where alpha is 0 each module has its rank as alpha, so that its scale is 1. */
+static enum hk_status note_rank(struct bringing *m, const char *module, uint64_t rank,
                                 struct hk_error *err)
 {
     return json_object_set_new(m->ranks, module, json_integer((json_int_t)rank)) == 0
@@ -58,76 +49,149 @@ static enum hk_status note_rank(struct making *m, const char *module, uint64_t r
                : hk_fail_nomem(err);
 }
 
-static enum hk_status take_tensor(struct making *m, size_t i, struct hk_error *err)
+/* Tensor I, [vocabulary][rank], as [rank][vocabulary] of f32. */
+static enum hk_status transpose(struct bringing *m, size_t i, struct hk_error *err)
 {
-    const struct hk_tensor *t = &m->v->file->tensors[i];
-    char module[HK_MAX_NAME + 1], name[2 * HK_MAX_NAME];
-    struct hk_bytes base;
-    bool key;
-    const bool a = strip(t->name, ".lora_a", &base);
-    if (!a && !strip(t->name, ".lora_b", &base))
-        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                       "tensor '%.*s' is neither lora_a nor lora_b", HK_STR(t->name));
-    enum hk_status status = module_of(m, base, module, err);
-    if (status == HK_OK && a)
-        status = note_rank(m, module, t->shape[0], err);
-    if (status == HK_OK && !a && m->base.family->pairs_in_gguf && hk_hf_rotates(base, &key))
-        status = hk_view_reorder(m->v, i, HK_ROWS_TO_HALVES, key ? m->base.kv_heads : m->base.heads,
-                                 err);
-    if (status != HK_OK)
-        return status;
-    snprintf(name, sizeof name, "base_model.model.%s.lora_%c.weight", module, a ? 'A' : 'B');
-    return hk_view_rename(m->v, i, name, err);
+    struct hk_file *f = m->g->view->file;
+    struct hk_tensor *t = &f->tensors[i];
+    struct hk_decoder *d;
+    const size_t rows = (size_t)t->shape[0], cols = (size_t)t->shape[1];
+    if (rows * cols > SIZE_MAX / 8)
+        return hk_fail_nomem(err);
+    float *row = hk_arena_alloc(&f->arena, cols * sizeof *row + 1);
+    uint8_t *made = hk_arena_alloc(&f->arena, rows * cols * 4 + 1);
+    if (row == NULL || made == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status st = hk_decoder_new(&d, m->g->view->from, f->how[i].source, err);
+    if (st != HK_OK)
+        return st;
+    for (size_t r = 0; r < rows; r++) {
+        hk_decoder_read(d, (uint64_t)r * cols, cols, row);
+        for (size_t c = 0; c < cols; c++)
+            hk_narrow(HK_TYPE_F32, row + c, 1, made + 4 * (c * rows + r));
+    }
+    hk_decoder_free(&d);
+    t->shape[0] = cols;
+    t->shape[1] = rows;
+    t->type = HK_TYPE_F32;
+    t->data_size = (uint64_t)rows * cols * 4;
+    f->how[i] = (struct hk_how){.made = made};
+    return HK_OK;
 }
 
-static enum hk_status make_config(const struct making *m, const struct hk_file *f, json_t **out,
-                                  struct hk_error *err)
+static enum hk_status take_half(struct bringing *m, size_t i, struct hk_bytes base, bool a,
+                                struct hk_error *err)
 {
-    double alpha;
+    const struct hk_tensor *t = &m->g->view->file->tensors[i];
+    const bool embedding = hk_bytes_are(base, "token_embd.weight");
+    char module[HK_MAX_NAME + 1], name[2 * HK_MAX_NAME];
+    bool key;
+    enum hk_status st = module_of(m, base, module, err);
+    if (st == HK_OK && t->ndim != 2)
+        st = hk_adapter_misfit(t, "it is no matrix", err);
+    if (st == HK_OK && a)
+        st = note_rank(m, module, t->shape[embedding ? 1 : 0], err);
+    if (st == HK_OK && a && embedding)
+        st = transpose(m, i, err);
+    if (st == HK_OK && !a && m->base.family->pairs_in_gguf && hk_hf_rotates(base, &key))
+        st = hk_view_reorder(m->g->view, i, HK_ROWS_TO_HALVES,
+                             key ? m->base.kv_heads : m->base.heads, err);
+    if (st != HK_OK)
+        return st;
+    snprintf(name, sizeof name, "base_model.model.%s.lora_%s%c%s", module,
+             embedding ? "embedding_" : "", a ? 'A' : 'B', embedding ? "" : ".weight");
+    return hk_view_rename(m->g->view, i, name, err);
+}
+
+/* A norm under its own name was trained whole. */
+static enum hk_status take_norm(struct bringing *m, size_t i, struct hk_error *err)
+{
+    char own[HK_MAX_NAME + 1], name[2 * HK_MAX_NAME];
+    const struct hk_tensor *t = &m->g->view->file->tensors[i];
+    struct hk_bytes rest;
+    if (!strip(t->name, "norm.weight", &rest))
+        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                       "tensor %.*s is neither lora_a nor lora_b", HK_STR(t->name));
+    enum hk_status st = hk_hf_name_to(m->base.family, m->base.layers, t->name, own, err);
+    if (st != HK_OK)
+        return st;
+    snprintf(name, sizeof name, "base_model.model.%s", own);
+    return hk_view_rename(m->g->view, i, name, err);
+}
+
+static enum hk_status take_tensor(struct bringing *m, size_t i, struct hk_error *err)
+{
+    const struct hk_tensor *t = &m->g->view->file->tensors[i];
+    struct hk_decoder *d = NULL;
+    struct hk_bytes base;
+    enum hk_status st = hk_decoder_new(&d, m->g->view->from, m->g->view->file->how[i].source, err);
+    hk_decoder_free(&d);
+    if (st != HK_OK)
+        return st;
+    const bool a = strip(t->name, ".lora_a", &base);
+    if (a || strip(t->name, ".lora_b", &base))
+        return take_half(m, i, base, a, err);
+    return take_norm(m, i, err);
+}
+
+static enum hk_status get_alpha(struct bringing *m, const struct hk_file *f, struct hk_error *err)
+{
     const struct hk_kv *kv = hk_kv_find(f, "adapter.lora.alpha");
     if (kv == NULL)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
                        "the adapter has no key adapter.lora.alpha");
-    enum hk_status status = hk_kv_float(kv, &alpha, err);
-    if (status == HK_OK && !isfinite(alpha))
-        status = hk_fail(err, HK_E_RANGE, kv->offset, "key 'adapter.lora.alpha' is no number");
-    if (status != HK_OK)
-        return status;
-    *out = json_pack("{s:s, s:s, s:i, s:f, s:O, s:o}", "peft_type", "LORA", "bias", "none", "r", 1,
-                     "lora_alpha", alpha, "rank_pattern", m->ranks, "base_model_name_or_path",
-                     hk_lora_base_name(f));
-    return *out != NULL ? HK_OK : hk_fail_nomem(err);
+    enum hk_status st = hk_kv_float(kv, &m->alpha, err);
+    if (st == HK_OK && !isfinite(m->alpha))
+        st = hk_fail(err, HK_E_RANGE, kv->offset, "key adapter.lora.alpha is not finite");
+    m->g->alpha_is_zero = st == HK_OK && fpclassify(m->alpha) == FP_ZERO;
+    return st;
 }
 
-static enum hk_status make(struct making *m, struct hk_file *f, const struct hk_file *base,
-                           struct hk_out *out, struct hk_error *err)
+static enum hk_status make_config(struct bringing *m, const struct hk_file *f, struct hk_error *err)
 {
-    json_t *config = NULL;
-    enum hk_status status = hk_adapter_base_read(base, &m->base, err);
-    for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++)
-        status = take_tensor(m, i, err);
-    if (status == HK_OK)
-        status = make_config(m, f, &config, err);
-    m->v->kvs.count = 0; /* all of it is in the config */
-    if (status == HK_OK)
-        status = hk_lora_write(m->v, config, out, err);
-    json_decref(config);
-    return status;
+    m->g->config = json_pack("{s:s, s:s, s:i, s:f, s:O, s:o}", "peft_type", "LORA", "bias", "none",
+                             "r", 1, "lora_alpha", m->alpha, "rank_pattern", m->ranks,
+                             "base_model_name_or_path", hk_lora_base_name(f));
+    if (m->g->config == NULL)
+        return hk_fail_nomem(err);
+    return m->g->alpha_is_zero && json_object_set(m->g->config, "alpha_pattern", m->ranks) != 0
+               ? hk_fail_nomem(err)
+               : HK_OK;
 }
 
-enum hk_status hk_lora_from_gguf(struct hk_file *f, const struct hk_file *base, struct hk_out *out,
-                                 bool *known, struct hk_error *err)
+static enum hk_status bring(struct bringing *m, struct hk_file *f, const struct hk_file *base,
+                            struct hk_error *err)
 {
-    struct making m = {.ranks = json_object()};
-    enum hk_status status = HK_OK;
-    *known = hk_lora_is_gguf(f);
-    if (*known && m.ranks == NULL)
-        status = hk_fail_nomem(err);
-    else if (*known)
-        status = hk_view_new(&m.v, f, err);
-    if (*known && status == HK_OK)
-        status = make(&m, f, base, out, err);
-    hk_view_free(&m.v);
+    enum hk_status st = hk_lora_check_keys(f, base, err);
+    if (st == HK_OK)
+        st = hk_adapter_base_read(base, &m->base, err);
+    if (st == HK_OK)
+        st = get_alpha(m, f, err);
+    if (st == HK_OK)
+        st = hk_view_new(&m->g->view, f, err);
+    for (size_t i = 0; st == HK_OK && i < m->g->view->file->tensor_count; i++)
+        st = take_tensor(m, i, err);
+    if (st != HK_OK)
+        return st;
+    m->g->view->kvs.count = 0; /* all of it is in the config */
+    return make_config(m, f, err);
+}
+
+enum hk_status hk_lora_from_gguf(struct hk_lora_gguf *out, struct hk_file *f,
+                                 const struct hk_file *base, struct hk_error *err)
+{
+    *out = (struct hk_lora_gguf){0};
+    struct bringing m = {.g = out, .ranks = json_object()};
+    enum hk_status st = m.ranks == NULL ? hk_fail_nomem(err) : bring(&m, f, base, err);
     json_decref(m.ranks);
-    return status;
+    if (st != HK_OK)
+        hk_lora_gguf_free(out);
+    return st;
+}
+
+void hk_lora_gguf_free(struct hk_lora_gguf *g)
+{
+    hk_view_free(&g->view);
+    json_decref(g->config);
+    *g = (struct hk_lora_gguf){0};
 }

@@ -293,8 +293,7 @@ ROWS
     done <<'ROWS'
 fan_in_fan_out {"fan_in_fan_out":true}
 lora_bias {"lora_bias":true}
-bias {"bias":"all"}
-bias {"bias":"lora_only"}
+bias {"bias":"some"}
 LOHA {"peft_type":"LOHA"}
 peft_type {"peft_type":null}
 alora_invocation_tokens {"alora_invocation_tokens":[1]}
@@ -356,13 +355,27 @@ ROWS
     for name in config list empty; do broken $name/adapter_model.safetensors 1; done
     cp -r one alone && rm alone/adapter_model.safetensors
     broken alone 2
-    mklora gguf one other.gguf 0 0
+    mklora gguf one other.gguf 8 4
     "$PYTHON" -c 'import sys
 raw = open("other.gguf", "rb").read()
 open("name.gguf", "wb").write(raw.replace(b"blk.0.attn_q.weight.lora_a", b"blk.7.attn_q.weight.lora_a"))
 open("part.gguf", "wb").write(raw.replace(b"blk.0.attn_q.weight.lora_a", b"blk.0.attn_q.weight.lora_x"))
 open("alpha.gguf", "wb").write(raw.replace(b"adapter.lora.alpha", b"adapter.lora.alphb"))'
-    for name in name part alpha; do broken $name.gguf 1; done
+    while read -r name said; do
+        cp m.hk y.hk
+        t hk-append --lora $name.gguf y.hk
+        assert_status 0
+        assert_err_has "hk-append: $name.gguf: stored, but it cannot be applied to this model: $said"
+        t hk-append --strict --lora $name.gguf m.hk
+        assert_fails 1 "$said"
+        assert_same m.hk old.hk
+        t hk-merge -a $name y.hk out.hk
+        assert_fails 1 "$said"
+    done <<'ROWS'
+name tensor 'blk.7.attn_q.weight' has no place
+part tensor blk.0.attn_q.weight.lora_x is neither
+alpha key adapter.lora.alphb is not known
+ROWS
 }
 
 @test "DoRA, and tensors that were trained whole, are merged but not run with" {

@@ -92,10 +92,10 @@ static int payload_of(const char *path, const struct hk_file *base)
 {
     struct hk_out *out;
     struct hk_error err;
-    bool known = false;
+    struct hk_adapter_found found = {0};
     int fd = fuzz_file((struct hk_bytes){0});
     fuzz_must(hk_out_fd(&out, fd, &err), &err, "an output");
-    if (fuzz_may(hk_adapter_payload(path, base, out, &known, &err), &err) && known) {
+    if (fuzz_may(hk_adapter_payload(path, base, out, &found, &err), &err) && found.known) {
         fuzz_must(hk_out_commit(&out, &err), &err, "a payload is written");
         return fd;
     }
@@ -112,7 +112,7 @@ static void append(const char *path, struct hk_bytes payload)
                                     .flags = HK_RECORD_ACTIVE};
     struct hk_appender *a;
     struct hk_error err;
-    fuzz_must(hk_append_open(&a, path, 0, &err), &err, "the base takes a record");
+    fuzz_must(hk_append_open(&a, path, 0, NULL, &err), &err, "the base takes a record");
     fuzz_must(hk_append_record(a, &r, &err), &err, "a record begins");
     fuzz_must(hk_append_write(a, payload.p, payload.n, &err), &err, "a payload is appended");
     fuzz_must(hk_append_commit(&a, &err), &err, "a record is appended");

@@ -97,7 +97,7 @@ static struct hk_file *with_record(const char *arch, struct mini_change change, 
                                     .generation = 1,
                                     .flags = HK_RECORD_ACTIVE};
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    mini_must(hk_append_open(&a, path, 0, &err), &err);
+    mini_must(hk_append_open(&a, path, 0, NULL, &err), &err);
     mini_must(hk_append_record(a, &r, &err), &err);
     mini_must(hk_append_write(a, p.p, p.n, &err), &err);
     mini_must(hk_append_commit(&a, &err), &err);
@@ -324,8 +324,8 @@ static void test_refused(const struct refusal *r)
     }
 
 static const struct refusal refusals[] = {
-    {CONFIG, {V_A}, 1, HK_E_FORMAT, "lora_A.weight': its lora_B is missing"},
-    {CONFIG, {V_B}, 1, HK_E_FORMAT, "lora_B.weight': its lora_A is missing"},
+    {CONFIG, {V_A}, 1, HK_E_FORMAT, "lora_A.weight: its lora_B is missing"},
+    {CONFIG, {V_B}, 1, HK_E_FORMAT, "lora_B.weight: its lora_A is missing"},
     {CONFIG,
      {{MODULE "self_attn.v_proj.lora_A.weight", 2, MINI_WIDTH + 1}, V_B},
      2,
@@ -370,8 +370,8 @@ static const struct refusal refusals[] = {
     {CONFIG,
      {V_A, V_B, {"base_model.model.model.embed_tokens.lora_embedding_A", 2, MINI_VOCAB}},
      3,
-     HK_E_UNSUPPORTED,
-     "lora_embedding_A"},
+     HK_E_FORMAT,
+     "lora_embedding_A: its lora_embedding_B is missing"},
     {CONFIG,
      {V_A, V_B, {MODULE "self_attn.v_proj.lora_B.bias", 0, MINI_HEAD}},
      3,
@@ -389,9 +389,9 @@ static const struct refusal refusals[] = {
      HK_E_UNSUPPORTED,
      "layers.2.self_attn.v_proj"},
     {CONFIG,
-     {{"base_model.model.lm_head.weight", MINI_VOCAB, MINI_WIDTH}},
+     {{"base_model.model.lm_head.weight", MINI_VOCAB + 1, MINI_WIDTH}},
      1,
-     HK_E_MISSING,
+     HK_E_FORMAT,
      "lm_head.weight"},
     {CONFIG,
      {{"base_model.model.model.norm.weight", 0, MINI_WIDTH + 1}},
@@ -405,7 +405,7 @@ static const struct refusal refusals[] = {
      "original_module"},
     {CONFIG ",\"r\":2", {V_A, V_B}, 2, HK_E_FORMAT, "adapter_config"},
     {CONFIG ",", {V_A, V_B}, 2, HK_E_FORMAT, "adapter_config"},
-    {"\"peft_type\":\"LORA\",\"r\":1e9", {V_A, V_B}, 2, HK_E_RANGE, "r is no rank"},
+    {"\"peft_type\":\"LORA\",\"r\":1e9", {V_A, V_B}, 2, HK_E_FORMAT, "key r"},
     {"\"peft_type\":\"LORA\",\"r\":-2", {V_A, V_B}, 2, HK_E_RANGE, "r is no rank"},
     {"\"peft_type\":\"LORA\",\"r\":70000", {V_A, V_B}, 2, HK_E_RANGE, "r is no rank"},
     {"\"peft_type\":\"LORA\"", {V_A, V_B}, 2, HK_E_FORMAT, "lora_A.weight"}, /* r is 8 */

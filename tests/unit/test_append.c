@@ -118,7 +118,7 @@ static struct hk_new_record record(const char *name, uint32_t generation)
 static enum hk_status append(unsigned count, uint32_t first, unsigned options, struct hk_error *err)
 {
     struct hk_appender *a;
-    enum hk_status status = hk_append_open(&a, path, options, err);
+    enum hk_status status = hk_append_open(&a, path, options, NULL, err);
     if (status != HK_OK)
         return status;
     for (unsigned i = 0; status == HK_OK && i < count; i++) {
@@ -185,7 +185,7 @@ static void test_append(unsigned before)
            memcmp(new.p + HK_HEADER_SIZE, old.p + HK_HEADER_SIZE, old.n - HK_HEADER_SIZE) == 0,
        "nothing that was there has moved");
     struct hk_rollback_report report;
-    ok(hk_rollback(path, before, 0, &report, &err) == HK_OK && report.kept == before &&
+    ok(hk_rollback(path, before, 0, NULL, &report, &err) == HK_OK && report.kept == before &&
            report.removed == 2 && report.size_after == old.n,
        "rolled back to generation %u", before);
     ok(file_is(&old), "the file is what it was, byte for byte");
@@ -220,9 +220,9 @@ static void test_out_of_order(void)
     put32(image.p + hk_record_at(f, 1)->offset + 4, 9);
     hk_close(&f);
     put_file(&image);
-    ok(hk_rollback(path, 4, 0, NULL, &err) == HK_E_UNSUPPORTED && file_is(&image),
+    ok(hk_rollback(path, 4, 0, NULL, NULL, &err) == HK_E_UNSUPPORTED && file_is(&image),
        "out of order: %s", err.text);
-    ok(hk_rollback(path, 0, HK_ROLLBACK_DRY_RUN, NULL, &err) == HK_OK && file_is(&image),
+    ok(hk_rollback(path, 0, HK_ROLLBACK_DRY_RUN, NULL, NULL, &err) == HK_OK && file_is(&image),
        "a dry run changes nothing");
     free(image.p);
 }
@@ -237,11 +237,11 @@ static void test_refused(void)
     memset(torn.p + image.n + 8, 'x', 92);
     put_file(&torn);
     ok(append(1, 5, 0, &err) == HK_E_FORMAT && file_is(&torn), "behind a torn tail: %s", err.text);
-    ok(hk_rollback(path, 1, 0, NULL, &err) == HK_E_FORMAT, "no rollback either");
-    ok(hk_rollback(path, 0, HK_ROLLBACK_REPAIR, &report, &err) == HK_OK && report.kept == 1 &&
+    ok(hk_rollback(path, 1, 0, NULL, NULL, &err) == HK_E_FORMAT, "no rollback either");
+    ok(hk_rollback(path, 0, HK_ROLLBACK_REPAIR, NULL, &report, &err) == HK_OK && report.kept == 1 &&
            file_is(&image),
        "repaired, its record kept");
-    ok(hk_rollback(path, 0, HK_ROLLBACK_REPAIR, &report, &err) == HK_OK && file_is(&image),
+    ok(hk_rollback(path, 0, HK_ROLLBACK_REPAIR, NULL, &report, &err) == HK_OK && file_is(&image),
        "nothing to repair is no fault");
     free(torn.p);
     free(image.p);
@@ -259,7 +259,7 @@ static void test_unpadded(void)
     ok(padded.p[padded.n - 1] == 0 && truncate(path, (off_t)padded.n - 1) == 0,
        "its padding is cut");
     struct image cut = get_file();
-    ok(hk_rollback(path, 1, 0, &report, &err) == HK_OK && report.kept == 1 &&
+    ok(hk_rollback(path, 1, 0, NULL, &report, &err) == HK_OK && report.kept == 1 &&
            report.size_after == cut.n && file_is(&cut),
        "all is kept %s", err.text);
     free(cut.p);
@@ -277,7 +277,7 @@ static void test_seal(void)
     put_file(&image);
     struct hk_appender *a;
     const struct hk_new_record r = record("given up", 1);
-    ok(hk_append_open(&a, path, 0, &err) == HK_OK && hk_append_record(a, &r, &err) == HK_OK &&
+    ok(hk_append_open(&a, path, 0, NULL, &err) == HK_OK && hk_append_record(a, &r, &err) == HK_OK &&
            hk_append_write(a, "x", 1, &err) == HK_OK,
        "a record for a sealed file %s", err.text);
     hk_append_discard(&a);
@@ -306,7 +306,7 @@ static void test_compressed(size_t n)
     r.flags |= HK_RECORD_COMPRESSED;
     r.plain_size = n;
     put_file(&old);
-    must(hk_append_open(&a, path, 0, &err), &err, "open");
+    must(hk_append_open(&a, path, 0, NULL, &err), &err, "open");
     must(hk_append_record(a, &r, &err), &err, "record");
     must(hk_append_write(a, plain.p, n / 3, &err), &err, "write");
     must(hk_append_write(a, plain.p + n / 3, n - n / 3, &err), &err, "write");
@@ -329,7 +329,7 @@ static void test_compressed(size_t n)
     ok(hk_record_write(f, 0, out, &err) == HK_E_FORMAT, "another size is stated: %s", err.text);
     hk_out_discard(&out);
     hk_close(&f);
-    must(hk_append_open(&a, path, 0, &err), &err, "open");
+    must(hk_append_open(&a, path, 0, NULL, &err), &err, "open");
     r.generation = 2;
     must(hk_append_record(a, &r, &err), &err, "record");
     must(hk_append_write(a, plain.p, n / 2, &err), &err, "write");
@@ -367,7 +367,7 @@ static void append_two(void)
 
 static void roll_back(void)
 {
-    (void)!hk_rollback(path, 0, 0, NULL, NULL);
+    (void)!hk_rollback(path, 0, 0, NULL, NULL, NULL);
 }
 
 /* OLD or NEW records and nothing wrong but a tail, which a repair takes off without a trace. */
@@ -378,7 +378,7 @@ static bool old_or_new(const struct image *image, size_t old, size_t new)
     const size_t n = records();
     bool tail = f.errors == 0 || strcmp(f.codes, " record-torn") == 0 ||
                 strcmp(f.codes, " trailing-bytes") == 0;
-    bool repaired = hk_rollback(path, 0, HK_ROLLBACK_REPAIR, NULL, &err) == HK_OK &&
+    bool repaired = hk_rollback(path, 0, HK_ROLLBACK_REPAIR, NULL, NULL, &err) == HK_OK &&
                     verify(HK_VERIFY_PAYLOAD).errors == 0 && records() == n;
     bool grows = append(1, 20, 0, &err) == HK_OK && records() == n + 1;
     if ((n == old || n == new) && tail && repaired && grows)
@@ -450,7 +450,7 @@ static void test_writers(void)
             for (unsigned i = 0; i < EACH; i++) {
                 struct hk_appender *a;
                 const struct hk_new_record r = record("one of many", 1);
-                if (hk_append_open(&a, path, 0, NULL) != HK_OK ||
+                if (hk_append_open(&a, path, 0, NULL, NULL) != HK_OK ||
                     hk_append_record(a, &r, NULL) != HK_OK ||
                     hk_append_write(a, &w, sizeof w, NULL) != HK_OK ||
                     hk_append_commit(&a, NULL) != HK_OK)

@@ -39,7 +39,7 @@ static enum hk_status set_string(const char *path, const char *key, const char *
                                  struct hk_error *err)
 {
     struct hk_edit *e;
-    enum hk_status status = hk_edit_begin(&e, path, err);
+    enum hk_status status = hk_edit_begin(&e, path, NULL, err);
     if (status == HK_OK)
         status = hk_edit_set(e, text(key), HK_META_STRING, text(value), err);
     else
@@ -73,7 +73,7 @@ static struct hk_edit *begin(const char *path)
 {
     struct hk_edit *e;
     struct hk_error err = {0};
-    must(hk_edit_begin(&e, path, &err), &err, "begin");
+    must(hk_edit_begin(&e, path, NULL, &err), &err, "begin");
     return e;
 }
 

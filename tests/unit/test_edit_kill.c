@@ -127,7 +127,7 @@ static enum hk_status apply(int fd, const struct scenario *s, struct hk_error *e
     struct hk_edit *e;
     memset(letters, 'x', sizeof letters);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    enum hk_status status = hk_edit_begin(&e, path, err);
+    enum hk_status status = hk_edit_begin(&e, path, NULL, err);
     if (status != HK_OK)
         return status;
     for (size_t i = 0; status == HK_OK && i < 3 && s->changes[i].key != NULL; i++) {
