@@ -122,10 +122,9 @@ static enum hk_status take_norm(struct bringing *m, size_t i, struct hk_error *e
 static enum hk_status take_tensor(struct bringing *m, size_t i, struct hk_error *err)
 {
     const struct hk_tensor *t = &m->g->view->file->tensors[i];
-    struct hk_decoder *d = NULL;
     struct hk_bytes base;
-    enum hk_status st = hk_decoder_new(&d, m->g->view->from, m->g->view->file->how[i].source, err);
-    hk_decoder_free(&d);
+    enum hk_status st = hk_view_decode(
+        m->g->view, i, t->type <= HK_TYPE_BF16 ? (enum hk_type)t->type : HK_TYPE_F32, err);
     if (st != HK_OK)
         return st;
     const bool a = strip(t->name, ".lora_a", &base);

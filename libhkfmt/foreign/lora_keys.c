@@ -59,7 +59,7 @@ static bool is_empty_array(const struct hk_kv *kv)
 {
     struct hk_array a;
     for (int element = HK_ARRAY_STRING; element <= HK_ARRAY_I32; element++)
-        if (hk_kv_array(kv, element, &a, NULL) == HK_OK) {
+        if (hk_kv_array(kv, (enum hk_array_kind)element, &a, NULL) == HK_OK) {
             const bool empty = a.count == 0;
             hk_array_free(&a);
             return empty;

@@ -289,6 +289,81 @@ static void test_whole(const char *name, const char *base, uint64_t rows, uint64
     free(p.p);
 }
 
+/* ---- one tensor as embedding and head ---- */
+
+/* How many values of NAME in the two files differ. */
+static size_t differences(const struct hk_file *a, const char *name, const struct hk_file *b,
+                          const char *other)
+{
+    const size_t n = (size_t)hk_tensor_elems(hk_tensor_find(a, name));
+    float *x = values_of(a, name), *y = values_of(b, other);
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++)
+        found += fabs((double)x[i] - (double)y[i]) > 0;
+    free(x), free(y);
+    return found;
+}
+
+struct use {
+    const char *what, *config;
+    struct part parts[2];
+    size_t count;
+    bool embedding, head; /* which of them changes */
+};
+
+#define EMBED "base_model.model.model.embed_tokens"
+#define HEAD "base_model.model.lm_head"
+
+static const struct use uses[] = {
+    {"a pair of the embedding",
+     CONFIG,
+     {{EMBED ".lora_embedding_A", 2, MINI_VOCAB}, {EMBED ".lora_embedding_B", MINI_WIDTH, 2}},
+     2,
+     true,
+     false},
+    {"a pair of the head",
+     CONFIG,
+     {{HEAD ".lora_A.weight", 2, MINI_WIDTH}, {HEAD ".lora_B.weight", MINI_VOCAB, 2}},
+     2,
+     false,
+     true},
+    {"a whole embedding", CONFIG, {{EMBED ".weight", MINI_VOCAB, MINI_WIDTH}}, 1, true, false},
+    {"a whole head", CONFIG, {{HEAD ".weight", MINI_VOCAB, MINI_WIDTH}}, 1, false, true},
+    {"trained rows",
+     CONFIG ",\"trainable_token_indices\":[3,1]",
+     {{EMBED ".token_adapter.trainable_tokens_delta", 2, MINI_WIDTH}},
+     1,
+     true,
+     true},
+};
+
+/* HOW the base has its head: not at all, or as a reference. */
+static void test_use(const struct use *u, struct mini_change how, const char *base)
+{
+    struct bytes p = payload(u->config, u->parts, u->count);
+    struct hk_file *f = with_record("qwen3", how, p), *merged = NULL;
+    struct hk_error err = {0};
+    const char *embedding = "token_embd.weight", *head = "output.weight";
+    if (ok(merge(f, 1, &merged, &err) == HK_OK, "%s, %s %s", base, u->what, err.text)) {
+        const bool own = hk_tensor_find(merged, head) != NULL;
+        ok((differences(f, embedding, merged, embedding) > 0) == u->embedding, "the embedding");
+        ok((differences(f, embedding, merged, own ? head : embedding) > 0) == u->head, "the head");
+    }
+    hk_close(&merged);
+    hk_close(&f);
+    free(p.p);
+}
+
+static void test_uses(void)
+{
+    const struct mini_change none = {.how = MINI_DROP, .name = "output.weight"},
+                             shared = {.how = MINI_SHARED, .name = "output.weight"};
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        test_use(&uses[i], none, "tied");
+        test_use(&uses[i], shared, "a reference");
+    }
+}
+
 /* ---- refused by name ---- */
 
 struct refusal {
@@ -469,6 +544,7 @@ int main(void)
     test_whole("base_model.model.model.norm.weight", "output_norm.weight", 0, MINI_WIDTH);
     test_whole("base_model.model.model.embed_tokens.weight", "token_embd.weight", MINI_VOCAB,
                MINI_WIDTH);
+    test_uses();
     test_refusals();
     test_hostile();
     return tap_done();
