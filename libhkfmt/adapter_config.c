@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/adapter.h"
+#include "libhkfmt/json_tree.h"
 
 enum { MAX_RANK = 1 << 16 };
 
@@ -16,7 +17,7 @@ static enum hk_status parse(json_t **out, const struct hk_file *payload, struct 
     enum hk_status st = hk_kv_string(kv, &text, err);
     if (st != HK_OK)
         return st;
-    *out = json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES, NULL);
+    *out = hk_json_load(text, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(*out))
         return HK_OK;
     json_decref(*out);

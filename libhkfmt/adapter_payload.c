@@ -1,15 +1,103 @@
 /* The file that a record carries: safetensors, or of adapters GGUF. */
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "libhkfmt/adapter.h"
+#include "libhkfmt/compress.h"
 #include "libhkfmt/foreign/lora.h"
+#include "libhkfmt/foreign/st.h"
+#include "libhkfmt/json_scan.h"
 #include "libhkfmt/le.h"
+
+/* The largest end among the data_offsets of the safetensors header TEXT; 0 where it has none. */
+static uint64_t declared_end(struct hk_bytes text)
+{
+    struct hk_json j = {.text = text};
+    uint64_t end = 0, v;
+    bool offsets = false;
+    for (;;) {
+        enum hk_json_token token = hk_json_next(&j);
+        if (token == HK_JSON_END || token == HK_JSON_ERROR)
+            return end;
+        if (token == HK_JSON_KEY)
+            offsets = j.depth == 2 && hk_json_is(&j, "data_offsets");
+        else if (token == HK_JSON_NUMBER && offsets && hk_json_u64(j.span, &v) && v > end)
+            end = v;
+    }
+}
+
+static enum hk_status check_header(const struct hk_file *f, const struct hk_record *r,
+                                   uint64_t size, uint64_t header, struct hk_error *err)
+{
+    const size_t n = ST_LENGTH_SIZE + (size_t)header;
+    uint8_t *start = malloc(n);
+    if (start == NULL)
+        return hk_fail_nomem(err);
+    uint64_t end = 0;
+    if (hk_inflate_start(f, r, start, n) == n)
+        end = declared_end((struct hk_bytes){start + ST_LENGTH_SIZE, (size_t)header});
+    free(start);
+    return end == size - n ? HK_OK
+                           : hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                                     "its header declares %llu bytes of data, not %llu",
+                                     (unsigned long long)end, (unsigned long long)(size - n));
+}
+
+static uint64_t plain_size(const struct hk_file *f, const struct hk_record *r)
+{
+    const struct hk_bytes data = hk_record_data(f, r);
+    const bool compressed = (r->flags & HK_RECORD_COMPRESSED) != 0;
+    return compressed && data.n >= sizeof(uint64_t) ? le64(data.p) : 0;
+}
+
+/* All that is inflated up to record R, since all may be in use at once. */
+static bool is_too_large(const struct hk_file *f, const struct hk_record *r)
+{
+    const uint64_t limit = hk_output_limit(f, 0);
+    uint64_t sum = plain_size(f, r);
+    if (sum <= limit / hk_record_count(f))
+        return false;
+    for (const struct hk_record *other = hk_record_at(f, 0); other < r; other++)
+        if (!add_ok(sum, plain_size(f, other), &sum))
+            return true;
+    return sum > limit;
+}
+
+/* Before compressed record R is inflated: that it is a file of a known kind, and as large as this
+ * says itself. */
+static enum hk_status check_size(const struct hk_file *f, const struct hk_record *r,
+                                 struct hk_error *err)
+{
+    enum { MAGIC = 4 };
+    uint8_t start[ST_LENGTH_SIZE + 1] = {0};
+    const uint64_t size = plain_size(f, r);
+    if (is_too_large(f, r))
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "is %llu bytes when inflated, too much for a file of this size; "
+                       "hk-log --extract writes it with --max-output",
+                       (unsigned long long)size);
+    if (hk_inflate_start(f, r, start, sizeof start) < sizeof start)
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "its zlib stream is broken or too short");
+    const uint64_t header = le64(start);
+    if (memcmp(start, "GGUF", MAGIC) == 0)
+        return HK_OK;
+    if (start[ST_LENGTH_SIZE] != '{' || size < ST_LENGTH_SIZE || header > size - ST_LENGTH_SIZE ||
+        header > ST_MAX_HEADER)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "is neither safetensors nor GGUF");
+    return check_header(f, r, size, header, err);
+}
 
 static enum hk_status inflate_copy(struct hk_file **out, const struct hk_file *f, size_t i,
                                    struct hk_error *err)
 {
     struct hk_out *o = NULL;
+    const struct hk_record *r = hk_record_at(f, i);
+    if ((r->flags & HK_RECORD_COMPRESSED) != 0) {
+        enum hk_status st = check_size(f, r, err);
+        if (st != HK_OK)
+            return st;
+    }
     const int fd = memfd_create("payload", MFD_CLOEXEC);
     if (fd < 0)
         return hk_fail_nomem(err);

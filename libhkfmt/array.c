@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/internal.h"
+#include "libhkfmt/json_tree.h"
 #include "libhkfmt/le.h"
 
 static bool strings_valid(struct hk_bytes b, uint32_t count)
@@ -111,7 +112,7 @@ static enum hk_status no_array(const struct hk_kv *kv, struct hk_error *err)
 static enum hk_status from_json(const struct hk_kv *kv, bool as_f32, struct hk_array *out,
                                 struct hk_error *err)
 {
-    json_t *list = json_loadb((const char *)kv->value.p, kv->value.n, JSON_ALLOW_NUL, NULL);
+    json_t *list = hk_json_load(kv->value, JSON_ALLOW_NUL, NULL);
     enum hk_array_kind kind;
     uint64_t bytes;
     if (!json_is_array(list) || !json_kind(list, &kind, &bytes)) {

@@ -163,6 +163,22 @@ static enum hk_status inflate_all(const struct hk_record *r, struct hk_bytes dat
     return status;
 }
 
+size_t hk_inflate_start(const struct hk_file *f, const struct hk_record *r, uint8_t *to, size_t n)
+{
+    z_stream z = {0};
+    struct hk_bytes data = hk_record_data(f, r);
+    if (data.n < SIZE_BYTES || inflateInit(&z) != Z_OK)
+        return 0;
+    data = (struct hk_bytes){data.p + SIZE_BYTES, data.n - SIZE_BYTES};
+    z.next_in = (z_const Bytef *)(uintptr_t)data.p;
+    z.avail_in = data.n < UINT_MAX ? (uInt)data.n : UINT_MAX;
+    z.next_out = to;
+    z.avail_out = n < UINT_MAX ? (uInt)n : UINT_MAX;
+    (void)inflate(&z, Z_SYNC_FLUSH);
+    inflateEnd(&z);
+    return (size_t)(z.next_out - to);
+}
+
 enum hk_status hk_record_write(const struct hk_file *f, size_t i, struct hk_out *out,
                                struct hk_error *err)
 {

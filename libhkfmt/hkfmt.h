@@ -438,6 +438,10 @@ HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
 /* Whether one of the rows has these N patterns. */
 HK_API bool hk_pre_patterns_known(const struct hk_bytes *pattern, size_t n);
 
+/* Whether the values that TEXT, which looks like JSON, can have take no more than 64 MiB or 32 times
+ * the text as a tree in memory. Linear. */
+HK_API bool hk_json_fits(struct hk_bytes text);
+
 /* ---- tensors ---- */
 
 HK_API size_t hk_tensor_count(const struct hk_file *f);

@@ -4,6 +4,8 @@
 
 #include "libhkfmt/cursor.h"
 #include "libhkfmt/internal.h"
+#include "libhkfmt/json_scan.h"
+#include "libhkfmt/json_tree.h"
 #include "libhkfmt/wire.h"
 
 static struct hk_where where_key(const struct hk_kv *kv, uint64_t index, uint64_t offset)
@@ -41,7 +43,14 @@ static bool json_valid(struct hk_bytes text)
 {
     /* Integers past 2^63-1 are valid JSON, and what a u64 of a GGUF becomes. */
     size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
-    json_t *v = json_loadb((const char *)text.p, text.n, flags, NULL);
+    if (!hk_json_fits(text)) {
+        struct hk_json j = {.text = text};
+        enum hk_json_token token = hk_json_next(&j);
+        while (token != HK_JSON_END && token != HK_JSON_ERROR)
+            token = hk_json_next(&j);
+        return token == HK_JSON_END;
+    }
+    json_t *v = hk_json_load(text, flags, NULL);
     json_decref(v);
     return v != NULL;
 }

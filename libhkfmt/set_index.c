@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/json_tree.h"
 #include "libhkfmt/le.h"
 #include "libhkfmt/map.h"
 #include "libhkfmt/set.h"
@@ -24,8 +25,8 @@ static enum hk_status parse(json_t **out, const struct hk_part *part, struct hk_
     json_error_t why;
     if (part->size > MAX_INDEX)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "is larger than an index can be");
-    *out = json_loadb(part->size > 0 ? (const char *)part->map : "", (size_t)part->size,
-                      JSON_REJECT_DUPLICATES, &why);
+    *out = hk_json_load((struct hk_bytes){part->map, (size_t)part->size}, JSON_REJECT_DUPLICATES,
+                        &why);
     if (*out != NULL)
         return HK_OK;
     if (json_error_code(&why) == json_error_out_of_memory)

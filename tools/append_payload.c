@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,16 +70,18 @@ enum hk_status append_open_plain(int *fd, const char *path, struct hk_error *err
 static enum hk_status check_json(int fd, struct hk_error *err)
 {
     json_error_t why;
-    const int copy = dup(fd);
-    FILE *in = copy >= 0 ? fdopen(copy, "r") : NULL;
-    if (in == NULL) {
-        if (copy >= 0)
-            close(copy);
-        return hk_fail_nomem(err);
-    }
-    rewind(in);
-    json_t *v = json_loadf(in, JSON_REJECT_DUPLICATES, &why);
-    fclose(in);
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return hk_fail_sys(err, errno, "cannot read");
+    void *map = NULL;
+    if (st.st_size > 0)
+        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return hk_fail_sys(err, errno, "cannot read");
+    json_t *v =
+        tool_json_load((struct hk_bytes){map, (size_t)st.st_size}, JSON_REJECT_DUPLICATES, &why);
+    if (st.st_size > 0)
+        munmap(map, (size_t)st.st_size);
     if (v == NULL)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "no JSON object or array: %s, line %d",
                        why.text, why.line);

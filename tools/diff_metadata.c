@@ -95,8 +95,7 @@ static void compare_blobs(struct diff_kv *d)
 
 static json_t *parse(struct hk_bytes text)
 {
-    return json_loadb((const char *)text.p, text.n,
-                      JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    return tool_json_load(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 }
 
 static json_t *element(const json_t *list, uint64_t i)

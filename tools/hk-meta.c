@@ -295,7 +295,8 @@ static int import(const struct job *j)
     json_error_t where;
     if (read_whole(source, &p, &n, &err) != HK_OK)
         return tool_error(source, &err);
-    json_t *v = json_loadb((const char *)p, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    json_t *v =
+        tool_json_load((struct hk_bytes){p, n}, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     free(p);
     if (!json_is_object(v)) {
         if (v == NULL)

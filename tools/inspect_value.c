@@ -70,8 +70,8 @@ static json_t *bytes_json(struct hk_bytes b, bool full)
  * bits, and such a text is shown as the string it is. */
 static json_t *embedded(struct hk_bytes text, bool full)
 {
-    json_t *v = json_loadb((const char *)text.p, text.n,
-                           JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    json_t *v =
+        tool_json_load(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     if (v == NULL)
         return tool_json_bytes(text);
     size_t count = json_array_size(v);

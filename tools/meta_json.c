@@ -91,8 +91,9 @@ static json_t *plain(const struct hk_kv *kv, enum meta_type type)
     int64_t i;
     double d;
     switch (type) {
+    case META_JSON: /* an import takes no other text, but any bytes */
+        return meta_is_json(kv->value) ? tool_json_bytes(kv->value) : NULL;
     case META_STRING:
-    case META_JSON:
         return is_utf8(kv->value) ? tool_json_bytes(kv->value) : NULL;
     case META_INT:
         return hk_kv_int(kv, &i, NULL) == HK_OK ? json_integer(i) : NULL;

@@ -243,7 +243,14 @@ static enum hk_status parse_scalar(struct meta_value *out, enum meta_type type,
 static json_t *load(struct hk_bytes text, size_t flags)
 {
     flags |= JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES;
-    return json_loadb((const char *)text.p, text.n, flags, NULL);
+    return tool_json_load(text, flags, NULL);
+}
+
+bool meta_is_json(struct hk_bytes text)
+{
+    json_t *v = load(text, JSON_DECODE_INT_AS_REAL);
+    json_decref(v);
+    return v != NULL;
 }
 
 static enum hk_status parse_text(struct meta_value *out, enum meta_type type, struct hk_bytes text,
@@ -251,12 +258,8 @@ static enum hk_status parse_text(struct meta_value *out, enum meta_type type, st
 {
     if (type == META_STRING && !is_utf8(text))
         return refuse(err, key, "not UTF-8, as a string is (bytes is a type too)");
-    if (type == META_JSON) {
-        json_t *v = load(text, JSON_DECODE_INT_AS_REAL);
-        if (v == NULL)
-            return refuse(err, key, "not JSON");
-        json_decref(v);
-    }
+    if (type == META_JSON && !meta_is_json(text))
+        return refuse(err, key, "not JSON");
     return keep(out, meta_stored_type(type), text.p, text.n, err);
 }
 

@@ -106,7 +106,7 @@ enum hk_status signature_read(struct signature *out, const char *path, struct hk
     enum hk_status status = signature_key(&text, path, err);
     if (status != HK_OK)
         return status;
-    json_t *v = json_loadb((const char *)text.p, text.n, JSON_REJECT_DUPLICATES, NULL);
+    json_t *v = tool_json_load(text, JSON_REJECT_DUPLICATES, NULL);
     const char *algorithm = json_string_value(json_object_get(v, "algorithm"));
     if (json_integer_value(json_object_get(v, "hk_signature")) != 1 || algorithm == NULL ||
         strcmp(algorithm, "ed25519") != 0 || !get_hex(v, "base", s.digests.base, HK_SHA256_SIZE) ||

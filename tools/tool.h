@@ -119,10 +119,12 @@ size_t tool_escape(FILE *file, struct hk_bytes b);
 /* ---- JSON: keys in the order given, pretty on a terminal and one line in a pipe ---- */
 
 json_t *tool_json_bytes(struct hk_bytes b); /* a string; what is not UTF-8 becomes U+FFFD */
-json_t *tool_json_text(const char *s);      /* the same of a C string; NULL gives null */
-json_t *tool_json_uint(uint64_t v);         /* exact; above 2^63-1 a string */
-json_t *tool_json_double(double v);         /* null for NaN and infinities */
-json_t *tool_json_float(float v); /* shortest decimal that reads back as V; null likewise */
+/* json_loadb(), but NULL where !hk_json_fits(TEXT). WHY may be NULL. */
+json_t *tool_json_load(struct hk_bytes text, size_t flags, json_error_t *why);
+json_t *tool_json_text(const char *s); /* the same of a C string; NULL gives null */
+json_t *tool_json_uint(uint64_t v);    /* exact; above 2^63-1 a string */
+json_t *tool_json_double(double v);    /* null for NaN and infinities */
+json_t *tool_json_float(float v);      /* shortest decimal that reads back as V; null likewise */
 json_t *tool_json_hex(const uint8_t *p, size_t n);
 /* Set KEY of OBJECT to VALUE, taking over VALUE; exits 2 when out of memory (VALUE NULL). */
 void tool_json_set(json_t *object, const char *key, json_t *value);

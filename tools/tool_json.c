@@ -75,6 +75,17 @@ json_t *tool_json_bytes(struct hk_bytes b)
     return v;
 }
 
+json_t *tool_json_load(struct hk_bytes text, size_t flags, json_error_t *why)
+{
+    if (hk_json_fits(text))
+        return json_loadb(text.n > 0 ? (const char *)text.p : "", text.n, flags, why);
+    if (why != NULL) {
+        *why = (json_error_t){.line = -1, .column = -1};
+        snprintf(why->text, sizeof why->text, "more values than its length allows");
+    }
+    return NULL;
+}
+
 json_t *tool_json_text(const char *s)
 {
     return s != NULL ? tool_json_bytes((struct hk_bytes){(const uint8_t *)s, strlen(s)})

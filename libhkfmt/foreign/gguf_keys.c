@@ -2,6 +2,7 @@
  * hk.source.gguf_version, and hk.gguf.types for the value types that the .hk value alone does not
  * tell. */
 #include "libhkfmt/foreign/gguf_keys.h"
+#include "libhkfmt/json_tree.h"
 
 #include <stdlib.h>
 
@@ -88,7 +89,7 @@ enum hk_status hk_gguf_types_read(const struct hk_file *f, json_t **out, struct 
         return HK_OK;
     json_t *types = NULL;
     if (kv->type == HK_META_JSON || kv->type == HK_META_STRING)
-        types = json_loadb((const char *)kv->value.p, kv->value.n, 0, NULL);
+        types = hk_json_load(kv->value, 0, NULL);
     if (!json_is_object(types)) {
         json_decref(types);
         return hk_fail(err, HK_E_FORMAT, kv->offset,

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "libhkfmt/foreign/gguf_put.h"
+#include "libhkfmt/json_tree.h"
 
 struct source {
     struct hk_bytes text; /* what is left */
@@ -73,7 +74,7 @@ bool hk_gguf_put_json_int(struct hk_buf *b, unsigned type, struct hk_bytes text)
 
 static bool put_string(struct hk_buf *b, struct hk_bytes t)
 {
-    json_t *value = json_loadb((const char *)t.p, t.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_t *value = hk_json_load(t, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     bool good = json_is_string(value);
     if (good)
         hk_gguf_put_string(b, (struct hk_bytes){(const uint8_t *)json_string_value(value),

@@ -9,6 +9,7 @@
 
 #include "libhkfmt/buf.h"
 #include "libhkfmt/foreign/hf.h"
+#include "libhkfmt/json_tree.h"
 #include "libhkfmt/map.h"
 
 char *hk_hf_path(const char *dir, const char *name)
@@ -139,8 +140,8 @@ enum hk_status hk_hf_parse(const char *name, struct hk_bytes text, json_t **out,
         hk_buf_free(&b);
         return hk_fail_nomem(err);
     }
-    json_t *json = json_loadb(b.n > 0 ? (const char *)b.p : "", b.n,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    json_t *json =
+        hk_json_load((struct hk_bytes){b.p, b.n}, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     hk_buf_free(&b);
     if (json == NULL && json_error_code(&why) == json_error_out_of_memory)
         return hk_fail_nomem(err);

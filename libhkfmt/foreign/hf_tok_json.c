@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/foreign/hf_tok.h"
+#include "libhkfmt/json_tree.h"
 
 static bool is_digit(uint8_t c)
 {
@@ -54,8 +55,8 @@ static enum hk_status parse(const struct hk_tok *t, const char *name, const stru
     json_error_t e;
     if (text->failed)
         return hk_fail_nomem(t->err);
-    json_t *o =
-        json_loadb((const char *)text->p, text->n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    json_t *o = hk_json_load((struct hk_bytes){text->p, text->n},
+                             JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (o == NULL)
         return hk_fail(t->err, HK_E_FORMAT, e.position > 0 ? (uint64_t)e.position : HK_NO_OFFSET,
                        "%s: %s", name, e.text);
