@@ -1,8 +1,8 @@
 /* A whole .hk: its pieces in the order in which they depend on each other, then the indexes. */
 #include <string.h>
 
-#include "libhkfmt/internal.h"
 #include "libhkfmt/lock.h"
+#include "libhkfmt/several.h"
 
 static struct hk_bytes kv_name(const void *table, size_t i)
 {
@@ -79,6 +79,18 @@ static void pass_fault(void *arg, const struct hk_fault *fault)
     p->to->fn(p->to->arg, fault);
 }
 
+static bool refuse_several(const struct hk_scan *s)
+{
+    struct hk_file *f = s->f;
+    const uint64_t next = hk_next_in_hk(f, s->src);
+    if (next == 0)
+        return false;
+    while (f->record_count > 0 && f->records[f->record_count - 1].offset >= next)
+        f->record_count--;
+    hk_report(s->r, HK_FAULT_SEVERAL_FILES, hk_at(next), HK_SEVERAL_FILES);
+    return true;
+}
+
 enum hk_status hk_parse(struct hk_file *f, const struct hk_source *src, bool thorough,
                         const struct hk_reporter *r, struct hk_error *err)
 {
@@ -100,7 +112,8 @@ enum hk_status hk_parse(struct hk_file *f, const struct hk_source *src, bool tho
         st = hk_scan_appendix(&s, err);
     if (st == HK_OK) {
         f->ends = hk_ends_of(f, src);
-        hk_scan_tail(&s);
+        if (!refuse_several(&s))
+            hk_scan_tail(&s);
         st = hk_build_indexes(f, &counting, err);
     }
     return st;

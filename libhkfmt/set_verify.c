@@ -89,7 +89,7 @@ static enum hk_status verify_named(struct verifying *v, const char *name, struct
     v->file = name;
     if (access(path, F_OK) != 0)
         hk_report(&v->r, HK_FAULT_SET_MISSING, hk_at(HK_NO_OFFSET),
-                  "is missing; %zu files are one model", v->set.names.count);
+                  "is missing: the model is in %zu files", v->set.names.count);
     else
         st = verify_part(v, path, err);
     v->file = NULL;

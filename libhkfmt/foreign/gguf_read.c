@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/foreign/gguf.h"
+#include "libhkfmt/several.h"
 
 bool hk_gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt,
                   ...)
@@ -411,5 +412,6 @@ enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uin
         return r.status;
     if (head != NULL)
         *head = f->header.tensor_data_offset;
-    return HK_OK;
+    const uint64_t next = stream ? 0 : hk_next_in_gguf(f);
+    return next == 0 ? HK_OK : hk_fail(err, HK_E_FORMAT, next, HK_SEVERAL_FILES);
 }

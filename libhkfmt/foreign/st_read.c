@@ -6,6 +6,7 @@
 #include "libhkfmt/foreign/st.h"
 #include "libhkfmt/json_scan.h"
 #include "libhkfmt/le.h"
+#include "libhkfmt/several.h"
 
 struct reader {
     struct hk_json j;
@@ -398,6 +399,8 @@ static bool check_cover(struct reader *r)
     }
     r->kind = NULL;
     uint64_t rest = f->parts[0].size - at;
+    if (hk_starts_model(f->parts[0].map + at, rest))
+        return fail(r, HK_E_FORMAT, at, HK_SEVERAL_FILES);
     return rest == 0 ||
            fail(r, HK_E_FORMAT, at, "%llu bytes follow the last tensor", (unsigned long long)rest);
 }
