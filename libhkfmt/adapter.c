@@ -270,12 +270,6 @@ static enum hk_status add_rows(struct hk_adapter_reading *r, const char *module,
 
 /* ---- the whole ---- */
 
-static bool is_bias(const char *name)
-{
-    const size_t n = strlen(name);
-    return n > 5 && strcmp(name + n - 5, ".bias") == 0;
-}
-
 /* A pair is taken with its A; a B or a magnitude without one is an error, and so is a second one,
  * of which nobody knows whether it counts. */
 static enum hk_status add_part(struct hk_adapter_reading *r, const char *module,
@@ -308,11 +302,9 @@ static enum hk_status add_tensor(struct hk_adapter_reading *r, const struct hk_t
 {
     char module[256];
     enum hk_adapter_part part;
-    if (!hk_adapter_name(t->name, module, &part))
-        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                       "tensor %.*s is none of an adapter that can be applied", HK_STR(t->name));
-    if (part == HK_ADAPTER_COPY && r->config.trains_biases && is_bias(module))
-        part = HK_ADAPTER_WHOLE;
+    enum hk_status st = hk_adapter_part_of(&r->config, t, module, &part, err);
+    if (st != HK_OK)
+        return st;
     if (part == HK_ADAPTER_WHOLE)
         return add_whole(r, module, t, err);
     if (part == HK_ADAPTER_COPY)

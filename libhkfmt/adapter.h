@@ -104,6 +104,10 @@ enum hk_adapter_part {
  * and a tensor that was trained whole MODULE is the base's name of it, ".weight" and all. False: it
  * is named otherwise. */
 bool hk_adapter_name(struct hk_bytes name, char *module, enum hk_adapter_part *part);
+/* The same of T in an adapter with settings C: a copy of a bias was trained where they say so.
+ * HK_E_UNSUPPORTED: it is named otherwise. */
+enum hk_status hk_adapter_part_of(const struct hk_adapter_config *c, const struct hk_tensor *t,
+                                  char *module, enum hk_adapter_part *part, struct hk_error *err);
 /* Name I of the tensors that are PART of MODULE, to OUT (512 bytes). False: there are no more. */
 bool hk_adapter_part_name(const char *module, enum hk_adapter_part part, size_t i, char *out);
 

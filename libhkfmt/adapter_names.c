@@ -79,6 +79,17 @@ bool hk_adapter_name(struct hk_bytes name, char *module, enum hk_adapter_part *p
     return true;
 }
 
+enum hk_status hk_adapter_part_of(const struct hk_adapter_config *c, const struct hk_tensor *t,
+                                  char *module, enum hk_adapter_part *part, struct hk_error *err)
+{
+    if (!hk_adapter_name(t->name, module, part))
+        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                       "tensor %.*s is none of an adapter that can be applied", HK_STR(t->name));
+    if (*part == HK_ADAPTER_COPY && c->trains_biases && ends_in(module, ".bias"))
+        *part = HK_ADAPTER_WHOLE;
+    return HK_OK;
+}
+
 bool hk_adapter_part_name(const char *module, enum hk_adapter_part part, size_t i, char *out)
 {
     for (size_t k = 0; k < SUFFIXES; k++)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/le.h"
+#include "libhkfmt/narrow.h"
 #include "libhkfmt/view.h"
 
 static enum hk_status take_metadata(struct hk_view *v, struct hk_error *err)
@@ -241,29 +242,61 @@ static void transpose_matrix(uint8_t *to, const uint8_t *from, uint64_t rows, ui
             memcpy(to, from + (r * cols + c) * width, width);
 }
 
-enum hk_status hk_view_transpose(struct hk_view *v, size_t i, struct hk_error *err)
+/* All values of tensor I, which becomes f32, to *OUT, allocated with malloc(). */
+static enum hk_status decode_whole(struct hk_view *v, size_t i, uint8_t **out, struct hk_error *err)
+{
+    struct hk_decoder *d;
+    enum hk_status status = hk_view_decode(v, i, HK_TYPE_F32, err);
+    if (status == HK_OK)
+        status = hk_decoder_new(&d, v->from, v->file->how[i].source, err);
+    if (status != HK_OK)
+        return status;
+    const uint64_t n = hk_tensor_elems(&v->file->tensors[i]);
+    float *values = n <= SIZE_MAX / sizeof *values ? malloc((size_t)n * sizeof *values + 1) : NULL;
+    if (values != NULL) {
+        hk_decoder_read(d, 0, (size_t)n, values);
+        hk_narrow(HK_TYPE_F32, values, (size_t)n, (uint8_t *)values);
+    }
+    hk_decoder_free(&d);
+    *out = (uint8_t *)values;
+    return values != NULL ? HK_OK : hk_fail_nomem(err);
+}
+
+static enum hk_status transpose_bytes(struct hk_view *v, size_t i, const uint8_t *from,
+                                      struct hk_error *err)
 {
     struct hk_tensor *t = &v->file->tensors[i];
-    struct hk_how *how = &v->file->how[i];
-    const struct hk_tensor *s = how->source;
-    struct hk_geometry g;
-    if (s == NULL || how->decoded || how->order != HK_ROWS_KEPT || t->ndim != 2 ||
-        s->type > HK_TYPE_BF16 || !hk_geometry(s, i, NULL, &g) || g.form != HK_FORM_DENSE ||
-        s->data_size > SIZE_MAX)
-        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                       "tensor '%.*s' is no matrix of f32, f16 or bf16, so rows and columns cannot "
-                       "be exchanged",
-                       HK_STR(t->name));
-    uint8_t *made = hk_arena_alloc(&v->file->arena, (size_t)s->data_size + 1);
+    const uint64_t rows = t->shape[0], cols = t->shape[1];
+    uint8_t *made =
+        t->data_size < SIZE_MAX ? hk_arena_alloc(&v->file->arena, (size_t)t->data_size + 1) : NULL;
     if (made == NULL)
         return hk_fail_nomem(err);
-    transpose_matrix(made, v->from->parts[s->part].map + s->data_offset, t->shape[0], t->shape[1],
-                     g.block_bytes);
-    const uint64_t rows = t->shape[0];
-    t->shape[0] = t->shape[1];
+    transpose_matrix(made, from, rows, cols, hk_type_info(t->type)->block_bytes);
+    t->shape[0] = cols;
     t->shape[1] = rows;
-    how->made = made;
+    v->file->how[i] = (struct hk_how){.made = made};
     return HK_OK;
+}
+
+enum hk_status hk_view_transpose(struct hk_view *v, size_t i, struct hk_error *err)
+{
+    const struct hk_tensor *t = &v->file->tensors[i];
+    const struct hk_how *how = &v->file->how[i];
+    const struct hk_tensor *s = how->source;
+    struct hk_geometry g;
+    uint8_t *decoded = NULL;
+    if (s == NULL || how->change != NULL || how->order != HK_ROWS_KEPT || t->ndim != 2)
+        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                       "tensor %.*s is no matrix whose rows and columns can be exchanged",
+                       HK_STR(t->name));
+    if (!how->decoded && s->type <= HK_TYPE_BF16 && hk_geometry(s, i, NULL, &g) &&
+        g.form == HK_FORM_DENSE)
+        return transpose_bytes(v, i, v->from->parts[s->part].map + s->data_offset, err);
+    enum hk_status status = decode_whole(v, i, &decoded, err);
+    if (status == HK_OK)
+        status = transpose_bytes(v, i, decoded, err);
+    free(decoded);
+    return status;
 }
 
 enum hk_status hk_view_ready(struct hk_view *v, struct hk_error *err)

@@ -72,8 +72,8 @@ enum hk_status hk_view_change(struct hk_view *v, size_t i, enum hk_type type, hk
  * (sparse, tiled, dual); HK_E_FORMAT: HEADS does not fit its rows. */
 enum hk_status hk_view_reorder(struct hk_view *v, size_t i, enum hk_row_order order, uint32_t heads,
                                struct hk_error *err);
-/* Tensor I, a matrix of f32, f16 or bf16, with rows and columns exchanged; its values are held in
- * memory. HK_E_UNSUPPORTED: it is another kind of tensor. */
+/* Tensor I, a matrix, with rows and columns exchanged, in memory; what is not f32, f16 or bf16
+ * becomes f32. HK_E_UNSUPPORTED: it is no matrix, or no decoder knows it. */
 enum hk_status hk_view_transpose(struct hk_view *v, size_t i, struct hk_error *err);
 /* Build what an open file has: metadata from KVS, name indexes. Nothing is changed afterwards. */
 enum hk_status hk_view_ready(struct hk_view *v, struct hk_error *err);

@@ -6,7 +6,6 @@
 
 #include "libhkfmt/adapter.h"
 #include "libhkfmt/foreign/lora.h"
-#include "libhkfmt/narrow.h"
 
 struct bringing {
     struct hk_lora_gguf *g;
@@ -49,36 +48,6 @@ static enum hk_status note_rank(struct bringing *m, const char *module, uint64_t
                : hk_fail_nomem(err);
 }
 
-/* Tensor I, [vocabulary][rank], as [rank][vocabulary] of f32. */
-static enum hk_status transpose(struct bringing *m, size_t i, struct hk_error *err)
-{
-    struct hk_file *f = m->g->view->file;
-    struct hk_tensor *t = &f->tensors[i];
-    struct hk_decoder *d;
-    const size_t rows = (size_t)t->shape[0], cols = (size_t)t->shape[1];
-    if (rows * cols > SIZE_MAX / 8)
-        return hk_fail_nomem(err);
-    float *row = hk_arena_alloc(&f->arena, cols * sizeof *row + 1);
-    uint8_t *made = hk_arena_alloc(&f->arena, rows * cols * 4 + 1);
-    if (row == NULL || made == NULL)
-        return hk_fail_nomem(err);
-    enum hk_status st = hk_decoder_new(&d, m->g->view->from, f->how[i].source, err);
-    if (st != HK_OK)
-        return st;
-    for (size_t r = 0; r < rows; r++) {
-        hk_decoder_read(d, (uint64_t)r * cols, cols, row);
-        for (size_t c = 0; c < cols; c++)
-            hk_narrow(HK_TYPE_F32, row + c, 1, made + 4 * (c * rows + r));
-    }
-    hk_decoder_free(&d);
-    t->shape[0] = cols;
-    t->shape[1] = rows;
-    t->type = HK_TYPE_F32;
-    t->data_size = (uint64_t)rows * cols * 4;
-    f->how[i] = (struct hk_how){.made = made};
-    return HK_OK;
-}
-
 static enum hk_status take_half(struct bringing *m, size_t i, struct hk_bytes base, bool a,
                                 struct hk_error *err)
 {
@@ -92,7 +61,7 @@ static enum hk_status take_half(struct bringing *m, size_t i, struct hk_bytes ba
     if (st == HK_OK && a)
         st = note_rank(m, module, t->shape[embedding ? 1 : 0], err);
     if (st == HK_OK && a && embedding)
-        st = transpose(m, i, err);
+        st = hk_view_transpose(m->g->view, i, err);
     if (st == HK_OK && !a && m->base.family->pairs_in_gguf && hk_hf_rotates(base, &key))
         st = hk_view_reorder(m->g->view, i, HK_ROWS_TO_HALVES,
                              key ? m->base.kv_heads : m->base.heads, err);

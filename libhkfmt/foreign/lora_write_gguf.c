@@ -173,8 +173,21 @@ static enum hk_status reorder_b(struct gguf_lora *g, size_t i, const char *base,
     return hk_view_reorder(g->v, i, HK_ROWS_TO_PAIRS, key ? g->base.kv_heads : g->base.heads, err);
 }
 
-static enum hk_status take_pair(struct gguf_lora *g, size_t i, const char *module, bool b,
-                                struct hk_error *err)
+/* llama.cpp looks for the pair of the tensor that it multiplies with, which is the embedding where
+ * there is no other head. */
+static void tell_tied(const struct gguf_lora *g, const char *base, bool b)
+{
+    const bool head = strcmp(base, "output.weight") == 0;
+    if (b && g->base.tied && (head || strcmp(base, "token_embd.weight") == 0))
+        hk_lost(g->opt,
+                "%s: llama.cpp cannot use a pair of the %s where one matrix is embedding "
+                "and output head",
+                base, head ? "head" : "embedding");
+}
+
+/* Tensor I, A or B of MODULE. */
+static enum hk_status take_pair_half(struct gguf_lora *g, size_t i, const char *module, bool b,
+                                     bool embedding, struct hk_error *err)
 {
     struct lora_module *m = &g->modules[i];
     char weight[HK_MAX_NAME + 1], base[HK_MAX_NAME + 1], name[HK_MAX_NAME + 16];
@@ -186,6 +199,8 @@ static enum hk_status take_pair(struct gguf_lora *g, size_t i, const char *modul
                         (struct hk_bytes){(const uint8_t *)weight, strlen(weight)}, base, err);
     if (st == HK_OK)
         st = widen_tensor(g, i, err);
+    if (st == HK_OK && embedding && !b) /* its rows are looked up */
+        st = hk_view_transpose(g->v, i, err);
     if (st == HK_OK && b) {
         m->scaled = true;
         st = hk_adapter_module(&g->config, module, &m->rank, &m->scale, err);
@@ -194,24 +209,45 @@ static enum hk_status take_pair(struct gguf_lora *g, size_t i, const char *modul
         st = reorder_b(g, i, base, err);
     if (st != HK_OK)
         return st;
+    tell_tied(g, base, b);
     snprintf(name, sizeof name, "%s.lora_%c", base, b ? 'b' : 'a');
     return hk_view_rename(g->v, i, name, err);
 }
 
-static enum hk_status take_tensor(struct gguf_lora *g, size_t i, struct hk_error *err)
+/* Take tensor I; or take it out, and *NEXT is I again. All of them are known to fit the base. */
+static enum hk_status take_part(struct gguf_lora *g, size_t i, size_t *next, struct hk_error *err)
 {
     const struct hk_tensor *t = &g->v->file->tensors[i];
+    const char *what = "tensors that were trained whole";
     char module[256];
     enum hk_adapter_part part;
-    if (!hk_adapter_name(t->name, module, &part))
-        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                       "tensor %.*s is none of an adapter that can be applied", HK_STR(t->name));
-    if (part == HK_ADAPTER_A || part == HK_ADAPTER_B)
-        return take_pair(g, i, module, part == HK_ADAPTER_B, err);
+    enum hk_status st = hk_adapter_part_of(&g->config, t, module, &part, err);
+    if (st != HK_OK)
+        return st;
+    *next = i + 1;
+    switch (part) {
+    case HK_ADAPTER_A:
+    case HK_ADAPTER_B:
+        return take_pair_half(g, i, module, part == HK_ADAPTER_B, false, err);
+    case HK_ADAPTER_EMBEDDING_A:
+    case HK_ADAPTER_EMBEDDING_B:
+        return take_pair_half(g, i, module, part == HK_ADAPTER_EMBEDDING_B, true, err);
+    case HK_ADAPTER_COPY:
+        hk_view_drop(g->v, i);
+        *next = i;
+        return HK_OK;
+    case HK_ADAPTER_MAGNITUDE:
+        what = "the magnitudes of a DoRA";
+        break;
+    case HK_ADAPTER_TOKENS:
+        what = "trained tokens";
+        break;
+    case HK_ADAPTER_WHOLE:
+        break;
+    }
     return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                    "tensor %.*s: a GGUF adapter has low-rank pairs only, not %s", HK_STR(t->name),
-                   part == HK_ADAPTER_MAGNITUDE ? "the magnitudes of a DoRA"
-                                                : "tensors that were trained whole");
+                   what);
 }
 
 /* ---- metadata ---- */
@@ -238,8 +274,8 @@ static enum hk_status make_gguf(struct gguf_lora *g, struct hk_file *payload,
     if (st == HK_OK &&
         (g->modules = calloc(g->v->file->tensor_count + 1, sizeof *g->modules)) == NULL)
         st = hk_fail_nomem(err);
-    for (size_t i = 0; st == HK_OK && i < g->v->file->tensor_count; i++)
-        st = take_tensor(g, i, err);
+    for (size_t i = 0; st == HK_OK && i < g->v->file->tensor_count;)
+        st = take_part(g, i, &i, err);
     if (st == HK_OK)
         st = choose_alpha(g, err);
     if (st == HK_OK)

@@ -42,7 +42,8 @@ static enum hk_status list_modules(struct peft_lora *p, struct hk_error *err)
     for (size_t i = 0; st == HK_OK && i < f->tensor_count; i++) {
         char module[256];
         enum hk_adapter_part part;
-        if (hk_adapter_name(f->tensors[i].name, module, &part) && part == HK_ADAPTER_A)
+        if (hk_adapter_name(f->tensors[i].name, module, &part) &&
+            (part == HK_ADAPTER_A || part == HK_ADAPTER_EMBEDDING_A))
             st = note_module(p, module, err);
     }
     return st;

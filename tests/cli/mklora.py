@@ -3,12 +3,13 @@
 usage: mklora.py make DIR MODEL.json [CONFIG [SEED [MORE]]]
            a PEFT adapter of rank 2 for the llama whose sizes are in MODEL.json: {"layers", "width",
            "kv_width", "ffn"}; CONFIG (JSON) is put over adapter_config.json; MORE adds tensors:
-           "magnitudes" those of a DoRA, "norm" the last norm, trained whole
+           "magnitudes" those of a DoRA, "norm" the last norm, trained whole, "embedding" a pair of the
+           embedding of 512 tokens
        mklora.py gguf DIR OUT HEADS KV_HEADS
            what llama.cpp's convert_lora_to_gguf makes of the PEFT adapter in DIR: of a llama, rows of
            query and key in pairs; HEADS 0 leaves them as they are
        mklora.py same A B
-           whether two safetensors files have the same tensors as f32
+           whether two safetensors files have the same tensors as f32; copies of the base's are left out
 """
 import array
 import json
@@ -43,7 +44,9 @@ def read(path):
     metadata, tensors = header.pop("__metadata__", {}), {}
     for name, t in header.items():
         data = raw[at + t["data_offsets"][0]:at + t["data_offsets"][1]]
-        kind = {"F32": "f", "F16": "e"}[t["dtype"]]
+        if t["dtype"] == "BF16":
+            data = b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))
+        kind = {"F32": "f", "BF16": "f", "F16": "e", "F64": "d"}[t["dtype"]]
         values = struct.unpack("<%d%s" % (len(data) // struct.calcsize(kind), kind), data)
         tensors[name] = (t["shape"], values)
     return tensors, metadata
@@ -63,6 +66,10 @@ def make(directory, model, config="{}", seed="1", more=""):
             tensors[at + "B.weight"] = ([rows, rank], [rng.gauss(0, 0.1) for _ in range(rank * rows)])
             if more == "magnitudes":
                 tensors[at + "magnitude_vector"] = ([rows], [1 + rng.random() for _ in range(rows)])
+    if more == "embedding":
+        at = "base_model.model.model.embed_tokens.lora_embedding_"
+        tensors[at + "A"] = ([rank, 512], [rng.gauss(0, 0.1) for _ in range(rank * 512)])
+        tensors[at + "B"] = ([width, rank], [rng.gauss(0, 0.1) for _ in range(rank * width)])
     if more == "norm":
         tensors["base_model.model.model.norm.weight"] = ([width], [rng.random() for _ in range(width)])
     write(directory + "/adapter_model.safetensors", tensors, {"format": "pt"})
@@ -113,7 +120,7 @@ def gguf(directory, out, heads, kv_heads):
 
 
 def same(a, b):
-    one, two = read(a)[0], read(b)[0]
+    one, two = ({k: v for k, v in read(path)[0].items() if ".base_layer." not in k} for path in (a, b))
     assert one.keys() == two.keys(), set(one) ^ set(two)
     for name in one:
         assert one[name][0] == two[name][0], name
