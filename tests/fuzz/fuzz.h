@@ -53,6 +53,18 @@ bool fuzz_same_content(int a, int b);
 /* Remove what is in the private directory; called after each input. */
 void fuzz_empty_dir(void);
 
+/* ---- a small llama and adapters for it (llama.c) ---- */
+
+enum { FUZZ_VOCAB = 4 };
+
+/* Put it into the private directory, the same for every input. */
+struct fuzz_path fuzz_put_llama(void);
+/* Put an adapter there: adapter_config.json and the header of adapter_model.safetensors are the
+ * parts of INPUT, or the first is empty and the other a GGUF. */
+struct fuzz_path fuzz_put_adapter(struct hk_bytes input);
+/* The payload for BASE of what PATH has, as an anonymous file; -1 if there is none. */
+int fuzz_payload(const char *path, const struct hk_file *base);
+
 /* ---- what programs do with a file (use.c) ---- */
 
 /* Read all metadata, decode some of each tensor, hash the records. */

@@ -382,8 +382,9 @@ def adapters():
         yield name, SEPARATOR + content
 
 
-TARGETS = {"open": files, "convert": files, "safetensors": headers,
-           "model": models, "set": sets, "dir": directories, "adapter": adapters}
+TARGETS = {"open": files, "convert": files, "safetensors": headers, "edit": edits, "vocab": vocabularies,
+           "meta": metas, "model": models, "set": sets, "dir": directories, "adapter": adapters,
+           "lora": adapters}
 
 
 def main():
