@@ -369,7 +369,7 @@ enum hk_keep {
  * seconds at most. HK_E_IO with sys ESTALE: the file was changed since it was opened, and has to be
  * opened again. Where the file system has no locks nothing is kept. */
 HK_API HK_MUST enum hk_status hk_file_keep(struct hk_file *f, unsigned what, struct hk_error *err);
-HK_API void hk_file_release(struct hk_file *f);
+HK_API void hk_file_release(struct hk_file *f); /* NULL is allowed */
 
 HK_API enum hk_format hk_file_format(const struct hk_file *f);
 HK_API uint64_t hk_file_size(const struct hk_file *f); /* all parts together; of a stream: 0 */

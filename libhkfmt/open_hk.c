@@ -153,7 +153,7 @@ enum hk_status hk_file_keep(struct hk_file *f, unsigned what, struct hk_error *e
 
 void hk_file_release(struct hk_file *f)
 {
-    for (size_t i = 0; f->format == HK_FORMAT_HK && i < f->part_count; i++)
+    for (size_t i = 0; f != NULL && f->format == HK_FORMAT_HK && i < f->part_count; i++)
         if (f->parts[i].fd >= 0) {
             hk_unlock_heads(f->parts[i].fd);
             hk_unlock_payloads(f->parts[i].fd);

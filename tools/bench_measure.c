@@ -82,7 +82,7 @@ static size_t positions_needed(const struct bench_options *o)
 
 static enum hk_status open_model(struct bench *b, size_t positions, struct hk_error *err)
 {
-    enum hk_status st = tool_open(&b->file, b->o->path, err);
+    enum hk_status st = tool_open_kept(&b->file, b->o->path, 0, err);
     if (st == HK_OK)
         st = hke_model_new(&b->model, b->file, err);
     if (st == HK_OK && b->o->mlock)

@@ -176,7 +176,8 @@ static void check_model(struct check *c)
     struct hk_file *f;
     struct hk_error err;
     const char *path = g->lines[0].path;
-    if (tool_open(&f, path, &err) == HK_OK) {
+    const unsigned keep = HK_KEEP_RECORDS | (has(g, HASH_FILE) ? HK_KEEP_FILE : 0);
+    if (tool_open_kept(&f, path, keep, &err) == HK_OK) {
         check_opened(c, f);
         hk_close(&f);
         return;

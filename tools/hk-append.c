@@ -26,6 +26,7 @@ enum {
     OPT_COMPRESS,
     OPT_BIND_BASE,
     OPT_STRICT,
+    OPT_NO_WAIT,
 };
 
 static const struct tool_option options[] = {
@@ -47,6 +48,7 @@ static const struct tool_option options[] = {
     [OPT_BIND_BASE] = {"bind-base", 0, NULL,
                        "let the first record of the file hold the base's digest"},
     [OPT_STRICT] = {"strict", 0, NULL, "refuse an adapter that cannot be applied to the model"},
+    [OPT_NO_WAIT] = {"no-wait", 0, NULL, "fail where another program would have to be waited for"},
 };
 
 static const struct tool tool = {
@@ -65,7 +67,7 @@ struct item { /* a record to be */
 
 struct job {
     const char *file;
-    bool bind, strict;
+    bool bind, strict, no_wait;
     struct item common; /* what stands before the first record goes for all */
     struct item *items;
     size_t count;
@@ -121,6 +123,9 @@ static void take_option(struct job *j, int option, const char *value)
         break;
     case OPT_BIND_BASE:
         j->bind = true;
+        break;
+    case OPT_NO_WAIT:
+        j->no_wait = true;
         break;
     case OPT_STRICT:
         j->strict = true;
@@ -232,13 +237,14 @@ static enum hk_status bind_base(const struct job *j, struct hk_appender *a,
 static enum hk_status open_appender(const struct job *j, struct hk_appender **out,
                                     struct hk_error *err)
 {
+    const struct hk_wait wait = tool_wait(j->file, j->no_wait);
     struct hk_file *whole = NULL;
     char *first = NULL;
     enum hk_status st = hk_first_file(&first, j->file, err);
     if (st == HK_OK && j->bind)
         st = hk_open_set(&whole, j->file, err);
     if (st == HK_OK)
-        st = hk_append_open(out, first, 0, NULL, err);
+        st = hk_append_open(out, first, 0, &wait, err);
     if (st == HK_OK && (st = bind_base(j, *out, whole, err)) != HK_OK)
         hk_append_discard(out);
     hk_close(&whole);

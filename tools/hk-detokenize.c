@@ -199,7 +199,7 @@ static void print_json(struct detokenize *d)
 static enum hk_status run(struct detokenize *d)
 {
     d->about = d->path;
-    enum hk_status st = tool_open(&d->file, d->path, &d->err);
+    enum hk_status st = tool_open_kept(&d->file, d->path, 0, &d->err);
     if (st == HK_OK)
         st = hke_tokenizer_new(&d->tokenizer, d->file, &d->err);
     if (st != HK_OK)

@@ -175,7 +175,8 @@ static int hash(const struct job *j, const struct hk_loop *loop, const char *pat
 {
     struct hk_file *f;
     struct hk_error err;
-    if (tool_open(&f, path, &err) != HK_OK)
+    const unsigned keep = HK_KEEP_RECORDS | (j->file ? HK_KEEP_FILE : 0);
+    if (tool_open_kept(&f, path, keep, &err) != HK_OK)
         return tool_error(path, &err);
     struct made m = {.name = path, .f = f};
     int status = hash_open(j, loop, &m);

@@ -10,12 +10,14 @@
 #include "tools/inspect.h"
 #include "tools/meta.h"
 
-enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_TABLE, OPT_TYPE };
+enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_NO_WAIT, OPT_TABLE, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_FROM_FILE] = {"from-file", 0, "PATH", "set: take the value from PATH, byte for byte"},
     [OPT_FULL] = {"full", 0, NULL, "list: show long arrays and opaque bytes whole"},
     [OPT_JSON] = {"json", 0, NULL, "get: print the value with its type, as export does"},
+    [OPT_NO_WAIT] = {"no-wait", 0, NULL,
+                     "set, delete, import: fail where another program would have to be waited for"},
     [OPT_TABLE] = {"table", 0, NULL, "list: print a table for people, not JSON"},
     [OPT_TYPE] = {"type", 0, "TYPE",
                   "set: string, int, float, bool, json, bytes, array<string>..."},
@@ -33,7 +35,7 @@ struct job {
     const char *path;
     char **words; /* operands behind the file */
     int count;
-    bool full, json, table;
+    bool full, json, table, no_wait;
     enum meta_type type;   /* META_NONE: not given */
     const char *from_file; /* likewise NULL */
 };
@@ -201,12 +203,13 @@ static enum hk_status edit_one(struct hk_edit *e, const struct given *g, struct 
 /* Make COUNT edits at once; those for which TEXT is to be read have the type of their key. */
 static int edit(const struct job *j, struct given *list, size_t count, const struct hk_bytes *text)
 {
+    const struct hk_wait wait = tool_wait(j->path, j->no_wait);
     struct hk_edit *e = NULL;
     struct hk_error err;
     char *path;
     if (hk_first_file(&path, j->path, &err) != HK_OK)
         return tool_error(j->path, &err);
-    enum hk_status status = hk_edit_begin(&e, path, NULL, &err);
+    enum hk_status status = hk_edit_begin(&e, path, &wait, &err);
     free(path);
     for (size_t i = 0; status == HK_OK && i < count; i++) {
         struct given *g = &list[i];
@@ -326,9 +329,10 @@ static const struct command {
 } commands[] = {
     {"list", list, NULL, 0, 0, 1 << OPT_FULL | 1 << OPT_TABLE, "FILE"},
     {"get", get, NULL, 1, 1, 1 << OPT_JSON, "FILE KEY"},
-    {"set", NULL, set, 1, 2, 1 << OPT_TYPE | 1 << OPT_FROM_FILE, "FILE KEY VALUE"},
-    {"delete", NULL, delete, 1, INT32_MAX, 0, "FILE KEY..."},
-    {"import", NULL, import, 0, 1, 0, "FILE [JSON]"},
+    {"set", NULL, set, 1, 2, 1 << OPT_TYPE | 1 << OPT_FROM_FILE | 1 << OPT_NO_WAIT,
+     "FILE KEY VALUE"},
+    {"delete", NULL, delete, 1, INT32_MAX, 1 << OPT_NO_WAIT, "FILE KEY..."},
+    {"import", NULL, import, 0, 1, 1 << OPT_NO_WAIT, "FILE [JSON]"},
     {"export", export, NULL, 0, 0, 0, "FILE"},
 };
 
@@ -388,6 +392,8 @@ int main(int argc, char **argv)
             j.full = true;
         else if (o == OPT_JSON)
             j.json = true;
+        else if (o == OPT_NO_WAIT)
+            j.no_wait = true;
         else if (o == OPT_TABLE)
             j.table = true;
         else if (o == OPT_FROM_FILE)

@@ -268,6 +268,7 @@ static enum hk_status prepare(struct perplexity *p)
         st = hke_model_new(&p->model, p->file, &p->err);
     if (st == HK_OK)
         st = adapters_apply(&p->adapters, p->file, p->model, &p->err);
+    hk_file_release(p->file); /* adapters are copies */
     if (st == HK_OK && p->mlock)
         st = hke_lock_weights(p->file, &p->err);
     if (st == HK_OK)

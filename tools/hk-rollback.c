@@ -4,11 +4,12 @@
 
 #include "tools/tool.h"
 
-enum { OPT_DRY_RUN, OPT_REPAIR };
+enum { OPT_DRY_RUN, OPT_REPAIR, OPT_NO_WAIT };
 
 static const struct tool_option options[] = {
     [OPT_DRY_RUN] = {"dry-run", 'n', NULL, "say what would be done and change nothing"},
     [OPT_REPAIR] = {"repair", 0, NULL, "remove what an interrupted append left, and nothing else"},
+    [OPT_NO_WAIT] = {"no-wait", 0, NULL, "fail where other programs would have to be waited for"},
 };
 
 static const struct tool tool = {
@@ -32,14 +33,15 @@ static void print_report(const char *file, const struct hk_rollback_report *r, b
 }
 
 /* The history of a set is in its first file. */
-static enum hk_status roll_back(const char *path, uint32_t generation, unsigned how,
+static enum hk_status roll_back(const char *path, uint32_t generation, unsigned how, bool no_wait,
                                 struct hk_rollback_report *report, struct hk_error *err)
 {
+    const struct hk_wait wait = tool_wait(path, no_wait);
     char *first;
     enum hk_status st = hk_first_file(&first, path, err);
     if (st != HK_OK)
         return st;
-    st = hk_rollback(first, generation, how, NULL, report, err);
+    st = hk_rollback(first, generation, how, &wait, report, err);
     free(first);
     return st;
 }
@@ -50,8 +52,12 @@ int main(int argc, char **argv)
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);
+    bool no_wait = false;
     for (int o; (o = tool_next(&args, &value)) >= 0;)
-        how |= o == OPT_REPAIR ? HK_ROLLBACK_REPAIR : HK_ROLLBACK_DRY_RUN;
+        if (o == OPT_NO_WAIT)
+            no_wait = true;
+        else
+            how |= o == OPT_REPAIR ? HK_ROLLBACK_REPAIR : HK_ROLLBACK_DRY_RUN;
     const int wanted = (how & HK_ROLLBACK_REPAIR) != 0 ? 1 : 2;
     if (args.operand_count != wanted)
         tool_usage(wanted == 1 ? "--repair takes one FILE and no GENERATION"
@@ -62,7 +68,7 @@ int main(int argc, char **argv)
         generation = (uint32_t)tool_uint("GENERATION", args.operands[1], 0, UINT32_MAX);
     struct hk_rollback_report report;
     struct hk_error err;
-    if (roll_back(file, generation, how, &report, &err) != HK_OK)
+    if (roll_back(file, generation, how, no_wait, &report, &err) != HK_OK)
         return tool_end(tool_error(file, &err));
     print_report(file, &report, how & HK_ROLLBACK_DRY_RUN);
     return tool_end(TOOL_OK);

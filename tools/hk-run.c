@@ -180,6 +180,7 @@ static enum hk_status load(struct run *r)
         st = hke_model_new(&r->model, r->file, &r->err);
     if (st == HK_OK)
         st = adapters_apply(&r->opt.adapters, r->file, r->model, &r->err);
+    hk_file_release(r->file); /* adapters are copies */
     if (st == HK_OK && r->opt.mlock)
         st = hke_lock_weights(r->file, &r->err);
     if (st == HK_OK)

@@ -265,7 +265,7 @@ static enum hk_status encode_input(struct tokenize *k)
 static enum hk_status load(struct tokenize *k)
 {
     k->about = k->path;
-    enum hk_status st = tool_open(&k->file, k->path, &k->err);
+    enum hk_status st = tool_open_kept(&k->file, k->path, 0, &k->err);
     if (st == HK_OK)
         st = hke_tokenizer_new(&k->tokenizer, k->file, &k->err);
     if (st == HK_OK && k->bos && hke_bos(k->tokenizer) < 0)

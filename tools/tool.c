@@ -32,6 +32,7 @@ void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char 
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     program = tool->name;
+    tool_catch_truncation(program);
     *args = (struct tool_args){
         .tool = tool, .argc = argc, .argv = argv, .operands = argv + (argc > 0), .at = 1};
 }

@@ -79,8 +79,15 @@ int tool_worse(int a, int b);
 int tool_end(int status);
 
 /* Open an input operand with hk_open_set(); "-" is standard input (spooled to an unnamed temporary
- * file unless it is a regular file). */
+ * file unless it is a regular file). Its records are kept (hk_file_keep()): who runs for long calls
+ * hk_file_release() once it does not need them. */
 enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err);
+/* The same with another KEEP. */
+enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned keep,
+                              struct hk_error *err);
+
+/* How a program that changes the file at PATH in place waits for others: it says so. */
+struct hk_wait tool_wait(const char *path, bool no_wait);
 
 /* Standard input as a descriptor that can be mapped: itself if it is a regular file, else a spooled
  * copy. It stays open until the program ends. */
@@ -100,6 +107,14 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
 const volatile sig_atomic_t *tool_catch_stop(void);
 /* Then end as the signal would have, if there was one. */
 void tool_die_if_stopped(void);
+
+/* From now on a mapped file that another program makes shorter ends PROGRAM with a message, status
+ * 2 and its temporary files removed. tool_begin() calls it. */
+void tool_catch_truncation(const char *program);
+/* Its parts, for a signal's handler: stop what can be stopped, which is false where nothing can;
+ * unlink the file of tool_create(). */
+bool tool_stop_for(int sig);
+void tool_unlink_temporary(void);
 
 /* A bar on standard error while DONE < ALL, if that is a terminal; finish with DONE == ALL. */
 void tool_progress(const char *label, uint64_t done, uint64_t all);

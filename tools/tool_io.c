@@ -153,7 +153,7 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err)
     return HK_OK;
 }
 
-enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err)
+static enum hk_status open_operand(struct hk_file **out, const char *path, struct hk_error *err)
 {
     if (strcmp(path, "-") != 0)
         return hk_open_set(out, path, err);
@@ -162,16 +162,44 @@ enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error
     return status == HK_OK ? hk_open_fd(out, fd, err) : status;
 }
 
+/* A file that is changed between the two is opened again: it is one that is changed all the time if
+ * that happens so often. */
+enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned keep,
+                              struct hk_error *err)
+{
+    enum { ATTEMPTS = 1000 };
+    struct hk_error own;
+    struct hk_error *why = err != NULL ? err : &own;
+    for (unsigned i = 0;; i++) {
+        enum hk_status st = open_operand(out, path, why);
+        if (st != HK_OK || keep == 0 || (st = hk_file_keep(*out, keep, why)) == HK_OK)
+            return st;
+        hk_close(out);
+        if (why->sys != ESTALE || i >= ATTEMPTS)
+            return st;
+    }
+}
+
+enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    return tool_open_kept(out, path, HK_KEEP_RECORDS, err);
+}
+
 /* ---- outputs ---- */
 
 static const int deadly[] = {SIGHUP, SIGINT, SIGTERM};
 enum { DEADLY = sizeof deadly / sizeof *deadly };
 static char *temporary; /* changed only while the deadly signals are blocked */
 
-static void remove_and_die(int sig)
+void tool_unlink_temporary(void)
 {
     if (temporary != NULL)
         unlink(temporary);
+}
+
+static void remove_and_die(int sig)
+{
+    tool_unlink_temporary();
     signal(sig, SIG_DFL);
     raise(sig);
 }
@@ -190,22 +218,34 @@ static void catch_signals(void (*handler)(int))
 }
 
 static volatile sig_atomic_t stopped; /* by this signal */
+static volatile sig_atomic_t stoppable;
 
 static void note_stop(int sig)
 {
     stopped = sig;
 }
 
+bool tool_stop_for(int sig)
+{
+    if (stoppable != 0)
+        stopped = sig;
+    return stoppable != 0;
+}
+
 const volatile sig_atomic_t *tool_catch_stop(void)
 {
     catch_signals(note_stop);
+    stoppable = 1;
     return &stopped;
 }
 
 void tool_die_if_stopped(void)
 {
+    stoppable = 0;
     if (stopped == 0)
         return;
+    if (stopped == SIGBUS) /* told by then */
+        exit(TOOL_TROUBLE);
     signal(stopped, SIG_DFL);
     raise(stopped);
 }
