@@ -311,8 +311,9 @@ static enum hk_status plan_places(struct writing *w, struct hk_error *err)
     const struct hk_ends *l = w->ends;
     const uint64_t table = w->old->table.n, needed = w->metadata.n + table;
     const uint64_t room = l->room_end > HK_HEADER_SIZE ? l->room_end - HK_HEADER_SIZE : 0;
-    w->home = needed <= room;
-    w->table_moves = w->home || (table > 0 && w->old->header.tensor_toc_offset >= l->base);
+    const bool fits = needed <= room;
+    w->table_moves = fits || (table > 0 && w->old->header.tensor_toc_offset >= l->base);
+    w->home = fits || (w->metadata.n == 0 && !w->table_moves); /* what is nothing fits anywhere */
     if (!w->home && l->records > 0)
         return no_room(needed, room, err);
     enum hk_status st = fill_block(w, err);
