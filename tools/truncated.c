@@ -98,7 +98,8 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
     struct mapping m;
     (void)context;
     if (info->si_code != BUS_ADRERR || !find_mapping(at, &m) || m.path[0] == '\0') {
-        signal(sig, SIG_DFL); /* it comes again */
+        signal(sig, SIG_DFL);
+        raise(sig);
         return;
     }
     if (__sync_lock_test_and_set(&said, 1) == 0)
