@@ -40,6 +40,7 @@ enum hk_status hk_plan_view(struct hk_view **out, struct hk_file *whole, enum hk
 /* ---- a hidden directory that new files wait in (save_stage.c) ---- */
 
 struct hk_stage {
+    int lock;              /* held while it is in use (save_stale.c); -1: none */
     char *temp;            /* with its slash */
     char *target;          /* the directory beside it, empty or with its slash */
     struct hk_names names; /* what was put in, in order */
@@ -48,6 +49,13 @@ struct hk_stage {
 /* A new directory beside PATH. Released with hk_stage_free(), which removes what is still in it. */
 enum hk_status hk_stage_new(struct hk_stage *s, const char *path, struct hk_error *err);
 void hk_stage_free(struct hk_stage *s);
+/* What the name of a stage ends in. */
+#define HK_STAGE_END ".new"
+/* Remove the stages beside S for the same place whose process is gone. */
+void hk_stage_remove_stale(const struct hk_stage *s);
+/* A descriptor that keeps the new directory PATH from being removed as stale; -1: it already was.
+ */
+int hk_stage_lock(const char *path);
 /* Begin file NAME of the stage; when it is committed it is in it. */
 enum hk_status hk_stage_create(struct hk_stage *s, const char *name, struct hk_out **out,
                                struct hk_error *err);

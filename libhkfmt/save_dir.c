@@ -153,6 +153,8 @@ static enum hk_status write_dir(struct hk_view *v, const struct hk_side_files *s
         return status;
     status = hk_stage_new(&stage, p->path, err);
     if (status == HK_OK)
+        hk_stage_remove_stale(&stage);
+    if (status == HK_OK)
         status = put_all(&s, side, &stage, p, err);
     hk_stage_free(&stage);
     hk_plan_free(&s.plan);

@@ -213,8 +213,10 @@ enum hk_status hk_save_set(struct hk_saving *s, const char *path, const struct h
     enum hk_status status = hk_stage_new(&stage, path, err);
     if (status == HK_OK)
         status = check_place(s, &stage, input, err);
-    if (status == HK_OK)
+    if (status == HK_OK) {
+        hk_stage_remove_stale(&stage);
         status = hk_save_files(s, &stage, err);
+    }
     if (status == HK_OK)
         status = hk_stage_publish(&stage, s->opt->replace, s->opt->stop, err);
     hk_stage_free(&stage);

@@ -20,14 +20,15 @@ static char *join(const char *directory, const char *name)
     return asprintf(&path, "%s%s", directory, name) < 0 ? NULL : path;
 }
 
-/* DIRECTORY/.BASE.RANDOM/ */
+/* DIRECTORY/.BASE.RANDOM.new/ */
 static char *temporary_name(const char *directory, const char *base)
 {
     uint32_t random = 0;
     char *name = NULL;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         random = (uint32_t)getpid();
-    return asprintf(&name, "%s/.%.200s.%08x/", directory, base, random) < 0 ? NULL : name;
+    return asprintf(&name, "%s/.%.200s.%08x" HK_STAGE_END "/", directory, base, random) < 0 ? NULL
+                                                                                            : name;
 }
 
 static enum hk_status make(struct hk_stage *s, const char *directory, const char *base,
@@ -38,12 +39,17 @@ static enum hk_status make(struct hk_stage *s, const char *directory, const char
         char *name = temporary_name(directory, base);
         if (name == NULL)
             return hk_fail_nomem(err);
-        if (mkdir(name, 0777) == 0) {
+        const bool made = mkdir(name, 0777) == 0;
+        if (made && (s->lock = hk_stage_lock(name)) >= 0) {
             s->temp = name;
             return HK_OK;
         }
+        const int sys = made ? EEXIST : errno; /* gone again: another name */
+        if (made)
+            rmdir(name);
         free(name);
-        if (errno != EEXIST)
+        errno = sys;
+        if (sys != EEXIST)
             break;
     }
     return hk_fail_sys(err, errno, "cannot create a directory for new files");
@@ -53,7 +59,7 @@ enum hk_status hk_stage_new(struct hk_stage *s, const char *path, struct hk_erro
 {
     char *directory = strdup(path), *base = strdup(path);
     enum hk_status status = HK_OK;
-    *s = (struct hk_stage){0};
+    *s = (struct hk_stage){.lock = -1};
     if (directory == NULL || base == NULL)
         status = hk_fail_nomem(err);
     else
@@ -84,11 +90,13 @@ void hk_stage_free(struct hk_stage *s)
         remove_all(s, &s->old);
         rmdir(s->temp);
     }
+    if (s->lock >= 0)
+        close(s->lock);
     free(s->temp);
     free(s->target);
     hk_names_free(&s->names);
     hk_names_free(&s->old);
-    *s = (struct hk_stage){0};
+    *s = (struct hk_stage){.lock = -1};
 }
 
 /* ---- files ---- */
