@@ -171,12 +171,21 @@ static void report_torn(struct walk *w, size_t i)
                   "record %zu ends past the %llu bytes that are left", i, (unsigned long long)left);
 }
 
+/* Another .hk follows the records, which hk_parse() says: its magic is no record's type. */
+static bool another_file(struct walk *w)
+{
+    const uint8_t *p = walk_left(w) < HK_HEADER_SIZE ? NULL : walk_look(w, HK_RECORD_FIRST);
+    return w->st != HK_OK || (p != NULL && memcmp(p, HK_MAGIC, 4) == 0);
+}
+
 static enum hk_status walk_records(struct walk *w)
 {
     struct hk_file *f = w->s->f;
     size_t capacity = 0;
     while (walk_left(w) > 0) {
         struct hk_record r = {0};
+        if (another_file(w))
+            return w->st;
         if (!take_record(w, &r)) {
             if (w->st == HK_OK)
                 report_torn(w, f->record_count);

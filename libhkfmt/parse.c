@@ -81,12 +81,9 @@ static void pass_fault(void *arg, const struct hk_fault *fault)
 
 static bool refuse_several(const struct hk_scan *s)
 {
-    struct hk_file *f = s->f;
-    const uint64_t next = hk_next_in_hk(f, s->src);
+    const uint64_t next = hk_next_in_hk(s->f, s->src);
     if (next == 0)
         return false;
-    while (f->record_count > 0 && f->records[f->record_count - 1].offset >= next)
-        f->record_count--;
     hk_report(s->r, HK_FAULT_SEVERAL_FILES, hk_at(next), HK_SEVERAL_FILES);
     return true;
 }

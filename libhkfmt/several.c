@@ -36,9 +36,6 @@ uint64_t hk_next_in_hk(const struct hk_file *f, const struct hk_source *src)
 {
     if (source_has_model(src, f->ends.bare))
         return f->ends.bare;
-    for (size_t i = 0; i < f->record_count; i++) /* its header may have passed for a record */
-        if (f->records[i].type == HK_MAGIC[0] && source_has_model(src, f->records[i].offset))
-            return f->records[i].offset;
     return source_has_model(src, f->ends.live) ? f->ends.live : 0;
 }
 

@@ -377,5 +377,28 @@ ROWS
     assert_fails 1 'several files put together'
     t hk-verify cat.hk
     assert_status 1
-    assert_json '[e["offset"] for e in v["errors"] if e["code"]=="several-files"]' "[$(stat -c %s $first)]"
+    assert_json '[(e["code"],e["offset"]) for e in v["errors"]]' "[[\"several-files\",$(stat -c %s $first)]]"
+}
+
+# With HK_FULL=1 and the maker of models, one of 1.2 GB in five files.
+@test "what every program says of a set that is changed, signed, and one again" {
+    local size=100k model=model.gguf
+    if [[ -n ${HK_FULL:-} && -n $SHARED && -e $SHARED/peer/mkmodel.py ]]; then
+        size=255M model=large.gguf
+        "$PYTHON" "$SHARED/peer/mkmodel.py" --type f16 large.gguf qwen3-0.6b >&2
+    fi
+    mkdir table
+    (cd table && bash "$ROOT/tests/cli/set-table.sh" "../$model" $size) >rows
+    sed 's/^/# /' rows >&3
+    "$PYTHON" - <<'PY'
+rows = [line.rstrip("\n").split("\t") for line in open("rows")]
+bad = ("byte of", "the same", "without", "put together", "verify edited", "verify appended")
+for what, status, _, said in rows:
+    assert int(status) == (1 if what.startswith(bad) else 0), (what, status, said)
+    if what.startswith("byte of"):
+        assert "not the digest of the set's tensors" in said, said
+    if what.startswith("without"):
+        assert "is missing: the model is in" in said, said
+assert len(rows) >= 30
+PY
 }
