@@ -201,6 +201,26 @@ PY
     said "$M" one 'q_proj.base_layer.weight: it is no copy'
 }
 
+@test "a copy of a quantised base is near enough, another is not" {
+    need_shared
+    [[ -n ${PEER_LIB:-} ]] || skip "SKIPPED: needs the peer's quantizer (PEER_LIB)"
+    base=$TRAINED/tiny-llama/tiny-llama-f16.gguf
+    hk-dequant -o head.f32 "$base" output.weight
+    "$PYTHON" -c 'import array, random
+v = array.array("f", open("head.f32", "rb").read())
+size = (sum(x * x for x in v) / len(v)) ** 0.5
+rng = random.Random(1)
+array.array("f", [x + rng.gauss(0, size) for x in v]).tofile(open("other.f32", "wb"))'
+    peft other '{}' $H.lora_A.weight:2x256 $H.lora_B.weight:2048x2 $H.base_layer.weight:2048x256:other.f32
+    for type in Q8_0 Q4_0 Q2_K; do
+        "$PYTHON" "$SHARED/peer/peer.py" quantize "$base" q.gguf $type >/dev/null 2>&1
+        hk-convert -f q.gguf m.hk
+        appended "$ADAPTERS/tiny-llama/embed-lm-head"
+        t hk-append --strict --lora other m.hk
+        assert_fails 1 'lm_head.base_layer.weight: it is no copy'
+    done
+}
+
 # ---- embedding and head of a tied model ----
 
 @test "a tied model: pairs of embedding and head change one of the two, merged and run" {
