@@ -162,9 +162,11 @@ static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
     struct hk_bytes pattern[TOK_MAX_PATTERNS];
     for (uint32_t i = 0; i < a.count && i < TOK_MAX_PATTERNS; i++)
         pattern[i] = hk_array_string(&a, i);
-    t->pre.named = a.count <= TOK_MAX_PATTERNS && hk_pre_patterns_known(pattern, a.count);
+    const struct hk_pre_tokenizer *row =
+        a.count <= TOK_MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
+    t->pre.named = row != NULL && !row->over_blanks;
     for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
-        s = add_pattern(&t->pre, hk_array_string(&a, i), !t->pre.named, err);
+        s = add_pattern(&t->pre, hk_array_string(&a, i), row == NULL, err);
     hk_array_free(&a);
     return s;
 }
@@ -177,9 +179,9 @@ static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_to
         const char *p = row->pattern[i];
         s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, false, err);
     }
-    t->pre.named = true;
-    t->ignore_merges = row->llama3;
-    t->add_bos = row->llama3;
+    t->pre.named = !row->over_blanks;
+    t->ignore_merges = row->whole_words;
+    t->add_bos = row->bos;
     return s;
 }
 

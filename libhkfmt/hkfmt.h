@@ -424,19 +424,21 @@ HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
 
 /* ---- split patterns ---- */
 
-enum { HK_PRE_PATTERNS = 4 };
+enum { HK_PRE_PATTERNS = 6 };
 
 /* What a value of tokenizer.ggml.pre stands for. */
 struct hk_pre_tokenizer {
     const char *name;
     const char *pattern[HK_PRE_PATTERNS]; /* one applied after the other; NULL behind the last */
-    bool llama3;                          /* whole words first, and a bos by default */
+    bool whole_words;                     /* a word that is a token is not made by merging */
+    bool bos;                             /* put before a text where the file does not say */
+    bool over_blanks;                     /* a match may go on behind a blank */
 };
 /* The row called NAME, of static storage; NULL if it is not known. The row "default" serves files
  * that name none. */
 HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
-/* Whether one of the rows has these N patterns. */
-HK_API bool hk_pre_patterns_known(const struct hk_bytes *pattern, size_t n);
+/* The first row with these N patterns, or other spellings of them; NULL if none has them. */
+HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer_of(const struct hk_bytes *pattern, size_t n);
 
 /* Whether the values that TEXT, which looks like JSON, can have take no more than 64 MiB or 32 times
  * the text as a tree in memory. Linear. */

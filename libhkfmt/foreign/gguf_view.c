@@ -113,6 +113,8 @@ static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
         status = hk_gguf_pad_vocabulary(m, err);
     if (status == HK_OK)
         status = hk_gguf_settle_scaling(m, err);
+    if (status == HK_OK)
+        hk_gguf_tell_lost(m);
     return status == HK_OK ? hk_view_ready(m->v, err) : status;
 }
 

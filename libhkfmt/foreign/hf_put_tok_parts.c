@@ -243,7 +243,7 @@ static bool adds_bos(const struct hk_put_tok *p)
         return true;
     if (hk_kv_find(p->f, "tokenizer.hk.pre_regex") != NULL || named_row(p, &row) != HK_OK)
         return false;
-    return row->llama3;
+    return row->bos;
 }
 
 static enum hk_status put_around(struct hk_put_tok *p)
@@ -286,7 +286,7 @@ static enum hk_status put_model(struct hk_put_tok *p)
     enum hk_status s = check_bytes(p);
     if (s == HK_OK && !spm && hk_kv_find(p->f, "tokenizer.hk.pre_regex") == NULL)
         s = named_row(p, &row);
-    whole = row != NULL && row->llama3;
+    whole = row != NULL && row->whole_words;
     if (s == HK_OK && !spm)
         s = hk_put_tok_bool(p, "tokenizer.ggml.ignore_merges", &whole);
     if (s != HK_OK)

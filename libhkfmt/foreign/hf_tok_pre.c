@@ -170,7 +170,7 @@ static bool isolates(const json_t *o, const json_t *regex)
     struct hk_bytes pattern = hk_tok_string(regex);
     return strcmp(behavior, "Isolated") == 0 ||
            (strcmp(behavior, "Removed") == 0 && json_is_true(json_object_get(o, "invert")) &&
-            json_is_string(regex) && hk_pre_patterns_known(&pattern, 1));
+            json_is_string(regex) && hk_pre_covers(pattern));
 }
 
 static enum hk_status read_split(const struct hk_tok *t, const json_t *o, struct patterns *x)
@@ -184,8 +184,7 @@ static enum hk_status read_split(const struct hk_tok *t, const json_t *o, struct
         return add_literal(t, x, hk_tok_string(text));
     if (!json_is_string(regex))
         return unsupported(t, "pre_tokenizer", "Split without a pattern");
-    enum hk_status s = check_pattern(t, hk_tok_string(regex));
-    return s == HK_OK ? add(t, x, hk_tok_string(regex)) : s;
+    return add(t, x, hk_tok_string(regex));
 }
 
 static enum hk_status read_byte_level(const struct hk_tok *t, const json_t *o, struct patterns *x)
@@ -227,6 +226,15 @@ static enum hk_status read_pre(const struct hk_tok *t, const json_t *o, struct p
     return HK_OK;
 }
 
+/* Patterns that a name is known for mean the same, whatever they are made of. */
+static enum hk_status check_patterns(const struct hk_tok *t, const struct patterns *x)
+{
+    enum hk_status s = HK_OK;
+    for (size_t i = 0; i < x->n && s == HK_OK && hk_pre_tokenizer_of(x->p, x->n) == NULL; i++)
+        s = check_pattern(t, x->p[i]);
+    return s;
+}
+
 enum hk_status hk_tok_put_pre(struct hk_tok *t)
 {
     struct patterns x = {.arena = t->out->arena};
@@ -234,13 +242,15 @@ enum hk_status hk_tok_put_pre(struct hk_tok *t)
     enum hk_status s = read_normalizer(t, json_object_get(t->json, "normalizer"), &nfc);
     if (s == HK_OK)
         s = read_pre(t, json_object_get(t->json, "pre_tokenizer"), &x);
+    if (s == HK_OK)
+        s = check_patterns(t, &x);
     if (s != HK_OK)
         return s;
     if (!x.byte_level)
         return unsupported(t, "pre_tokenizer", "a BPE vocabulary without ByteLevel");
     if (nfc)
         hk_kvlist_text(t->out, "tokenizer.hk.normalizer", "nfc");
-    const struct hk_pre_tokenizer *row = hk_pre_tokenizer_of(x.p, x.n, t->ignore_merges);
+    const struct hk_pre_tokenizer *row = hk_pre_tokenizer_for(x.p, x.n, t->ignore_merges);
     if (row != NULL)
         hk_kvlist_text(t->out, "tokenizer.ggml.pre", row->name);
     hk_kvlist_strings(t->out, "tokenizer.hk.pre_regex", x.p, (uint32_t)x.n);

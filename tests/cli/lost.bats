@@ -76,3 +76,137 @@ PY
     t hk-inspect a.safetensors
     assert_fails 1 "tensor 'x': 3 elements of fp4_e2m1 are not whole bytes"
 }
+
+# ---- split patterns on the way to GGUF ----
+
+# hf DIR CHANGE: DIR is c020-digits with tokenizer.json changed by the Python statements CHANGE, in which t is it,
+# c config.json, s tokenizer_config.json and d the directory.
+hf() {
+    cp -r "$FIX/cases/c020-digits" "$1"
+    chmod -R u+w "$1"
+    "$PYTHON" - "$1" "$2" <<'PY'
+import json, os, sys
+d, change = sys.argv[1:]
+names = {"t": "tokenizer.json", "c": "config.json", "s": "tokenizer_config.json"}
+x = {k: json.load(open(os.path.join(d, n))) for k, n in names.items()}
+x.update(d=d, json=json, os=os)
+def split(p, behavior="Isolated", invert=False):
+    return {"type": "Split", "pattern": {"Regex": p}, "behavior": behavior, "invert": invert}
+def sequence(*parts):
+    return {"type": "Sequence", "pretokenizers": list(parts)}
+level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+word, short = r"[^\r\n\p{L}\p{N}]?", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+rest = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+tekken = word + upper + "*" + lower + "+|" + word + upper + "+" + lower + r"*|\p{N}" + rest
+gpt4o = word + upper + "*" + lower + "+" + short + "|" + word + upper + "+" + lower + "*" + short + r"|\p{N}{1,3}" + rest
+cl100k = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]+"
+          r"|\s+(?!\S)|\s+")
+# As it is published: with the line ends themselves in it.
+deepseek3 = ("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+             "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+")
+x.update(split=split, sequence=sequence, level=level, tekken=tekken, gpt4o=gpt4o, cl100k=cl100k, deepseek3=deepseek3)
+exec(change, x)
+for k, n in names.items():
+    json.dump(x[k], open(os.path.join(d, n), "w"))
+PY
+}
+
+# splits PRE, WHOLE, NAME, LOST: a directory with these pre-tokenizers and ignore_merges becomes a GGUF whose
+# tokenizer.ggml.pre is NAME (none), and what is told to be lost is LOST (nothing).
+splits() {
+    rm -rf dir
+    hf dir "t['pre_tokenizer'] = $1; t['model']['ignore_merges'] = $2"
+    t hk-convert -f dir m.gguf
+    assert_status 0
+    if [[ -n $4 ]]; then assert_err_has "lost: $4"; else assert_err ''; fi
+    t hk-meta get m.gguf tokenizer.ggml.pre
+    assert_out "$3"
+    # The own key stays, so that the way back does not depend on a name.
+    t hk-convert -f m.gguf m.hk
+    t hk-tokenize m.hk 'ab 12345 cd'
+    assert_status 0
+}
+
+@test "split patterns go to GGUF by the name that llama.cpp has for them" {
+    splits "sequence({'type': 'Digits', 'individual_digits': True}, dict(level, use_regex=True))" False smollm ''
+    splits "sequence(split('\\\\p{N}'), dict(level, use_regex=True))" False smollm ''
+    splits "dict(level, use_regex=True)" False gpt-2 ''
+    splits "sequence(split(gpt4o), level)" False gpt-4o ''
+    splits "sequence(split(tekken), level)" True tekken ''
+    splits "sequence(split(tekken), level)" False tekken "key 'tokenizer.ggml.ignore_merges' is false"
+    splits "sequence(split(cl100k), level)" False dbrx ''
+    splits "sequence(split(cl100k), level)" True llama-bpe ''
+    splits "sequence(split('\\\\p{N}{1,3}'), split('[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+'), \
+split(deepseek3), level)" False deepseek-v3 ''
+    splits "sequence(split('[\\r\\n]'), split('\\\\s?\\\\p{L}+'), split('\\\\s?\\\\p{P}+'), \
+split('[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+'), split('\\\\p{N}'), level)" False deepseek-coder ''
+}
+
+@test "split patterns that llama.cpp has no name for are told to be lost" {
+    splits "sequence(split('\\\\p{L}+'), level)" False '' "key 'tokenizer.hk.pre_regex': llama.cpp has no name"
+    splits "sequence({'type': 'Digits', 'individual_digits': False}, dict(level, use_regex=True))" False '' \
+        "key 'tokenizer.hk.pre_regex': llama.cpp has no name"
+    splits "sequence(split('\\\\p{N}{3}'), dict(level, use_regex=True))" False '' \
+        "key 'tokenizer.hk.pre_regex': llama.cpp has no name"
+    # A name that somebody set, and that means something else.
+    hk-convert -f "$FIX/cases/c020-digits" m.hk
+    hk-meta --type string set m.hk tokenizer.ggml.pre qwen2
+    t hk-convert -f m.hk m.gguf
+    assert_status 0
+    assert_err_has "lost: key 'tokenizer.hk.pre_regex': llama.cpp goes by 'tokenizer.ggml.pre', which is 'qwen2'"
+}
+
+@test "only patterns that leave nothing out may be given as what stays" {
+    hf dir "t['pre_tokenizer'] = sequence(split(' ?[^(\\\\s|.,!?\\u2026\\u3002\\uff0c\\u3001\\u0964\\u06d4\\u060c)]+', \
+'Removed', True), level)"
+    t hk-convert dir m.hk
+    assert_fails 1 'Split with behavior'
+}
+
+@test "every name of split patterns is run by the tokenizer, and gives texts back" {
+    local name count=0 text=$'Hello HelloWorld  iOS13, don\'t we\'LL 1234567 a1b2\n\n x\u4e2d\u6587\u304b\u30ab \ud55c\uad6d\uc5b4 \u0928\u093f {}[]|~\t\r\n end '
+    hk-convert -f "$FIX/cases/c020-digits" m.hk
+    hk-meta delete m.hk tokenizer.hk.pre_regex
+    while read -r name; do
+        count=$((count + 1))
+        hk-meta --type string set m.hk tokenizer.ggml.pre "$name"
+        hk-tokenize --no-bos --ids m.hk "$text" >ids || fail "$name"
+        hk-detokenize --json --ids m.hk <ids >back.json
+        [[ $(json back.json 'v["text"] + "."') == "$text." ]] || fail "$name"
+    done < <(sed -n 's/^    ROW("\([^"]*\)".*/\1/p' "$ROOT/libhkfmt/pre_patterns.c")
+    [[ $count -ge 70 ]] || fail "only $count names"
+    hk-meta --type string set m.hk tokenizer.ggml.pre no-such
+    t hk-tokenize m.hk x
+    assert_fails 1 'unknown pre-tokenizer "no-such"'
+}
+
+# ---- what else llama.cpp does not see ----
+
+@test "steps and settings that llama.cpp has not are told to be lost, each by its key" {
+    local change expected
+    while IFS='|' read -r change expected; do
+        rm -rf dir
+        hf dir "$change"
+        t hk-convert -f dir m.gguf
+        assert_status 0
+        assert_err_has "lost: $expected"
+        [[ $(grep -c lost: <<<"$stderr") -eq 1 ]] || fail 'expected one line'
+        # Over .hk it is the same line.
+        hk-convert -f dir m.hk
+        t hk-convert -f m.hk n.gguf
+        assert_err_has "lost: $expected"
+        assert_same m.gguf n.gguf
+    done <<'TABLE'
+t['normalizer'] = {'type': 'NFC'}|key 'tokenizer.hk.normalizer' is 'nfc': llama.cpp does not normalise texts
+t['added_tokens'][0]['lstrip'] = s['added_tokens_decoder']['258']['lstrip'] = True|key 'tokenizer.hk.added_flags': llama.cpp does not know lstrip, rstrip and single_word, which 1 added token has
+t['added_tokens'][0]['single_word'] = s['added_tokens_decoder']['258']['single_word'] = True|key 'tokenizer.hk.added_flags'
+c['eos_token_id'] = [259, 3]|key 'tokenizer.hk.eog_ids': llama.cpp does not know that token 3 (
+json.dump({'temperature': 0.6, 'top_p': 0.9}, open(d + '/generation_config.json', 'w'))|key 'hk.hf.generation_config': llama.cpp does not see temperature, top_p
+TABLE
+    hf whole ''
+    printf '{"eos_token_id":259,"bos_token_id":258}' >whole/generation_config.json
+    t hk-convert whole w.gguf
+    assert_status 0
+    assert_err ''
+}
