@@ -166,7 +166,7 @@ static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
         a.count <= TOK_MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
     t->pre.named = row != NULL && !row->over_blanks;
     for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
-        s = add_pattern(&t->pre, hk_array_string(&a, i), row == NULL, err);
+        s = add_pattern(&t->pre, hk_array_string(&a, i), row == NULL || row->costly, err);
     hk_array_free(&a);
     return s;
 }
@@ -177,7 +177,8 @@ static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_to
     enum hk_status s = HK_OK;
     for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && s == HK_OK; i++) {
         const char *p = row->pattern[i];
-        s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, false, err);
+        s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, row->costly,
+                        err);
     }
     t->pre.named = !row->over_blanks;
     t->ignore_merges = row->whole_words;

@@ -433,6 +433,7 @@ struct hk_pre_tokenizer {
     bool whole_words;                     /* a word that is a token is not made by merging */
     bool bos;                             /* put before a text where the file does not say */
     bool over_blanks;                     /* a match may go on behind a blank */
+    bool costly;                          /* some texts cost more than in proportion to them */
 };
 /* The row called NAME, of static storage; NULL if it is not known. The row "default" serves files
  * that name none. */
@@ -440,8 +441,8 @@ HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
 /* The first row with these N patterns, or other spellings of them; NULL if none has them. */
 HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer_of(const struct hk_bytes *pattern, size_t n);
 
-/* Whether the values that TEXT, which looks like JSON, can have take no more than 64 MiB or 32 times
- * the text as a tree in memory. Linear. */
+/* Whether the values that TEXT, which looks like JSON, can have take no more than 64 MiB or 32
+ * times the text as a tree in memory. Linear. */
 HK_API bool hk_json_fits(struct hk_bytes text);
 
 /* ---- tensors ---- */

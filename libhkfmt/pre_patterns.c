@@ -60,9 +60,10 @@
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}
 #define TINY_AYA {"\\d{1,3}(?=(?:\\d{3})*\\b)", LETTERS_GPT4O}
 
-enum { WHOLE = 1, BOS = 2, OVER = 4 };
+enum { WHOLE = 1, BOS = 2, OVER = 4, COSTLY = 8 };
 #define ROW(name, flags, ...) \
-    {name, __VA_ARGS__, ((flags) & WHOLE) != 0, ((flags) & BOS) != 0, ((flags) & OVER) != 0}
+    {name, __VA_ARGS__, ((flags) & WHOLE) != 0, ((flags) & BOS) != 0, ((flags) & OVER) != 0, \
+     ((flags) & COSTLY) != 0}
 
 /* Patterns as their models' tokenizers publish them; names, and what else each stands for, as
  * llama.cpp has them (src/llama-vocab.cpp). Those of several names have the one first that is
@@ -158,8 +159,8 @@ static const struct hk_pre_tokenizer known[] = {
                              "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+"
                              "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?"
                              "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}),
-    ROW("tiny_aya", 0, TINY_AYA),
-    ROW("cohere2moe", 0, TINY_AYA),
+    ROW("tiny_aya", COSTLY, TINY_AYA),
+    ROW("cohere2moe", COSTLY, TINY_AYA),
     ROW("kimi-k2", 0, {LETTERS_KIMI}),
 };
 /* clang-format on */
