@@ -145,9 +145,13 @@ static void check_adapter(const struct convert_job *j)
     if (j->to == HK_FORMAT_HK)
         tool_usage("an adapter becomes gguf, safetensors or peft (--to); hk-append --lora puts it "
                    "into a .hk");
-    if (j->options.decode || j->options.split_size > 0)
-        tool_usage("--%s is for models, not for adapters",
-                   j->options.decode ? "type" : "split-size");
+    const char *other = j->options.decode                       ? "type"
+                        : j->options.split_size > 0             ? "split-size"
+                        : j->options.history == HK_HISTORY_DROP ? "no-history"
+                        : j->options.max_output > 0             ? "max-output"
+                                                                : NULL;
+    if (other != NULL)
+        tool_usage("--%s is for models, not for adapters", other);
     if (convert_is_standard(j->in) && convert_is_standard(j->base))
         tool_usage("standard input is either the adapter or the model of --base");
 }

@@ -219,6 +219,8 @@ ROWS
 2 hk-append --base $M one out
 2 --split-size --base $M --split-size 1M one out.gguf
 2 --type --base $M --type f16 --to peft one out
+2 --no-history --base $M --no-history one out.gguf
+2 --max-output --base $M --max-output 1G one out.gguf
 2 --align --base $M --align 64 --to peft one out
 2 --base --to peft $M out
 2 output --base $M --to peft one -
