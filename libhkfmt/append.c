@@ -10,6 +10,7 @@
 #include "libhkfmt/history.h"
 #include "libhkfmt/le.h"
 #include "libhkfmt/outcome.h"
+#include "libhkfmt/record_state.h"
 #include "libhkfmt/wire.h"
 
 struct pending { /* a record whose header is not written yet */
@@ -281,6 +282,37 @@ enum hk_status hk_append_write(struct hk_appender *a, const void *p, size_t n, s
     enum hk_status status =
         a->deflater != NULL ? hk_deflater_write(a->deflater, p, n, err) : put_payload(a, p, n, err);
     return keep(a, status);
+}
+
+static enum hk_status append_switch(struct hk_appender *a, const struct hk_new_record *like,
+                                    const struct hk_record *of, struct hk_error *err)
+{
+    struct hk_new_record r = *like;
+    r.type = (enum hk_record_type)of->type;
+    r.target = of->target;
+    r.flags = like->flags & HK_RECORD_ACTIVE;
+    return hk_append_record(a, &r, err);
+}
+
+enum hk_status hk_append_switch(struct hk_appender *a, const struct hk_new_record *r,
+                                struct hk_error *err)
+{
+    const struct hk_file *f = a->h.f;
+    const struct hk_record **sorted = hk_sort_records(f);
+    enum hk_status st = sorted == NULL ? hk_fail_nomem(err) : HK_OK;
+    bool found = false;
+    for (size_t i = 0; st == HK_OK && i < f->record_count; i++) {
+        const struct hk_bytes name = sorted[i]->name;
+        if (name.n != r->name.n || (name.n > 0 && memcmp(name.p, r->name.p, name.n) != 0) ||
+            (i > 0 && hk_same_switch(sorted[i - 1], sorted[i])))
+            continue;
+        found = true;
+        st = append_switch(a, r, sorted[i], err);
+    }
+    if (st == HK_OK && !found)
+        st = hk_no_record(f, sorted, r->name, err);
+    free(sorted);
+    return keep(a, st);
 }
 
 /* ---- making them count ---- */

@@ -526,6 +526,24 @@ HK_API const struct hk_record *hk_record_at(const struct hk_file *f,
                                             size_t i); /* NULL past the end */
 HK_API struct hk_bytes hk_record_data(const struct hk_file *f, const struct hk_record *r);
 
+/* A record behind another one of its type, name and target that has no data switches that name on
+ * or off by its ACTIVE bit; it carries nothing else. */
+struct hk_record_state {
+    bool effective; /* what the record carries is to be used; of a switch: its name is on */
+    bool is_switch;
+};
+
+/* The states of all of F's records, hk_record_count() of them, to OUT. A record is in effect if its
+ * ACTIVE bit is set, or that of the last switch of its name behind it where there is one; and none
+ * of a name is if the last record of that name is not active. Cost: n log n comparisons of names.
+ */
+HK_API HK_MUST enum hk_status hk_record_states(const struct hk_file *f, struct hk_record_state *out,
+                                               struct hk_error *err);
+/* Number of the last record called NAME, of any type, that is no switch. HK_E_MISSING: there is
+ * none; the message lists the names there are. */
+HK_API HK_MUST enum hk_status hk_record_find(const struct hk_file *f, struct hk_bytes name,
+                                             size_t *out, struct hk_error *err);
+
 enum hk_lineage {
     HK_LINEAGE_FIRST,  /* record 0: its parent hash is not checked by the chain */
     HK_LINEAGE_OK,     /* SHA-256 of the previous name, target and payload */
@@ -856,6 +874,11 @@ HK_API HK_MUST enum hk_status hk_append_record(struct hk_appender *a, const stru
                                                struct hk_error *err);
 HK_API HK_MUST enum hk_status hk_append_write(struct hk_appender *a, const void *p, size_t n,
                                               struct hk_error *err);
+/* Switch the records called R's name, which the file has, on or off: for each type and target that
+ * they have, the next record is a switch with R's ACTIVE bit, generation, timestamp and metrics.
+ * HK_E_MISSING: no record of the file is called so; the message lists the names there are. */
+HK_API HK_MUST enum hk_status hk_append_switch(struct hk_appender *a, const struct hk_new_record *r,
+                                               struct hk_error *err);
 /* Make all records count, or on failure none; frees *A. */
 HK_API HK_MUST enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err);
 /* Leave the file as it was; frees *A. NULL is allowed. */

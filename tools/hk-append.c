@@ -24,6 +24,8 @@ enum {
     OPT_CUSTOM,
     OPT_INACTIVE,
     OPT_COMPRESS,
+    OPT_ACTIVATE,
+    OPT_DEACTIVATE,
     OPT_BIND_BASE,
     OPT_STRICT,
     OPT_NO_WAIT,
@@ -45,6 +47,8 @@ static const struct tool_option options[] = {
     [OPT_CUSTOM] = {"custom", 0, "X", "metric of the record, free"},
     [OPT_INACTIVE] = {"inactive", 0, NULL, "do not mark the record as active"},
     [OPT_COMPRESS] = {"compress", 'z', NULL, "store the payload compressed"},
+    [OPT_ACTIVATE] = {"activate", 0, "NAME", "append that the records called NAME are active"},
+    [OPT_DEACTIVATE] = {"deactivate", 0, "NAME", "append that they are not"},
     [OPT_BIND_BASE] = {"bind-base", 0, NULL,
                        "let the first record of the file hold the base's digest"},
     [OPT_STRICT] = {"strict", 0, NULL, "refuse an adapter that cannot be applied to the model"},
@@ -62,6 +66,7 @@ static const struct tool tool = {
 struct item { /* a record to be */
     struct hk_new_record record;
     const char *path, *name, *target;
+    const char *switched; /* what --activate or --deactivate names: PATH is NULL then */
     bool generation_given;
 };
 
@@ -90,6 +95,22 @@ static void add_item(struct job *j, enum hk_record_type type, const char *path)
     items[j->count++].path = path;
 }
 
+static void add_switch(struct job *j, const char *name, uint8_t flags)
+{
+    add_item(j, HK_RECORD_LORA_ADAPTER, NULL); /* the type is that of what it switches */
+    j->items[j->count - 1].switched = name;
+    j->items[j->count - 1].record.flags = flags;
+}
+
+/* A switch has name and target of what it switches, and no payload. */
+static void check_setting(const struct item *item, int option)
+{
+    const bool of_payload = option == OPT_NAME || option == OPT_TARGET || option == OPT_INACTIVE ||
+                            option == OPT_COMPRESS;
+    if (item->switched != NULL && of_payload)
+        tool_usage("--%s does not go with --activate or --deactivate", options[option].name);
+}
+
 static void set_metric(struct item *item, int option, const char *value)
 {
     const float x = (float)tool_double(options[option].name, value, -3e38, 3e38);
@@ -105,7 +126,14 @@ static void set_generation(struct item *item, const char *value)
 static void take_option(struct job *j, int option, const char *value)
 {
     struct item *item = j->count > 0 ? &j->items[j->count - 1] : &j->common;
+    check_setting(item, option);
     switch (option) {
+    case OPT_ACTIVATE:
+        add_switch(j, value, HK_RECORD_ACTIVE);
+        break;
+    case OPT_DEACTIVATE:
+        add_switch(j, value, 0);
+        break;
     case OPT_NAME:
         item->name = value;
         break;
@@ -193,26 +221,41 @@ static enum hk_status copy_payload(struct hk_appender *a, const struct payload *
     return status;
 }
 
+static enum hk_status copy_item(struct hk_appender *a, const struct item *item,
+                                const struct payload *p, bool *reading, struct hk_error *err)
+{
+    struct hk_new_record r = item->record;
+    r.name = item->name != NULL ? text(item->name) : name_of(item->path, r.type);
+    r.target = text(item->target != NULL ? item->target : "model");
+    r.plain_size = p->size;
+    enum hk_status st = hk_append_record(a, &r, err);
+    if (st != HK_OK)
+        return st;
+    st = copy_payload(a, p, err);
+    *reading = st != HK_OK && strncmp(err->text, "cannot write", 12) != 0;
+    return st;
+}
+
 /* A failure is told here: it lies in the record's file or in the .hk. */
 static int append_item(struct hk_appender *a, const struct job *j, struct item *item,
                        const struct payload *p, uint32_t generation)
 {
     struct hk_error err;
     struct hk_new_record *r = &item->record;
-    r->name = item->name != NULL ? text(item->name) : name_of(item->path, r->type);
-    r->target = text(item->target != NULL ? item->target : "model");
+    enum hk_status st;
+    bool reading = false;
     r->timestamp = timestamp();
-    r->plain_size = p->size;
     if (!item->generation_given) { /* one before it may have been given a later one */
         const uint32_t last = hk_append_generation(a);
         r->generation = generation > last ? generation : last;
     }
-    if (hk_append_record(a, r, &err) != HK_OK)
-        return tool_error(j->file, &err);
-    if (copy_payload(a, p, &err) == HK_OK)
-        return TOOL_OK;
-    const bool reading = strncmp(err.text, "cannot write", 12) != 0;
-    return tool_error(reading ? item->path : j->file, &err);
+    if (item->switched != NULL) {
+        r->name = text(item->switched);
+        st = hk_append_switch(a, r, &err);
+    } else {
+        st = copy_item(a, item, p, &reading, &err);
+    }
+    return st == HK_OK ? TOOL_OK : tool_error(reading ? item->path : j->file, &err);
 }
 
 static void show_progress(void *arg, uint64_t done, uint64_t all)
@@ -281,8 +324,8 @@ static int run(struct job *j)
     for (; status == TOOL_OK && opened < j->count; opened++) {
         const struct item *item = &j->items[opened];
         payloads[opened].fd = -1;
-        if (append_payload(&payloads[opened], item->record.type, item->path, j->file, j->strict,
-                           &err) != HK_OK)
+        if (item->switched == NULL && append_payload(&payloads[opened], item->record.type,
+                                                     item->path, j->file, j->strict, &err) != HK_OK)
             status = tool_error(item->path, &err);
     }
     if (status == TOOL_OK)
@@ -299,13 +342,14 @@ static void check_items(const struct job *j)
     unsigned standard = 0;
     for (size_t i = 0; i < j->count; i++) {
         const struct item *item = &j->items[i];
-        standard += strcmp(item->path, "-") == 0;
+        standard += item->path != NULL && strcmp(item->path, "-") == 0;
         if ((item->name != NULL && strlen(item->name) > UINT16_MAX) ||
             (item->target != NULL && strlen(item->target) > UINT16_MAX))
             tool_usage("--name and --target take 65535 bytes at most");
     }
     if (j->count == 0)
-        tool_usage("nothing to append: --lora, --delta, --layer, --eval, --kv-cache or --topology");
+        tool_usage("nothing to append: --lora, --delta, --layer, --eval, --kv-cache, --topology, "
+                   "--activate or --deactivate");
     if (standard > 1)
         tool_usage("standard input can be one record only");
 }

@@ -129,13 +129,8 @@ static void print_json(const struct hk_file *f, const char *name, const struct c
             tool_json_put(&o, NULL, tensor_json(f, hk_tensor_at(f, i)));
         tool_json_leave(&o, ']');
     }
-    if (c->sections & INSPECT_APPENDIX) {
-        uint8_t hash[HK_SHA256_SIZE] = {0};
-        tool_json_enter(&o, "appendix", '[');
-        for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
-            record_put(&o, f, i, hash);
-        tool_json_leave(&o, ']');
-    }
+    if (c->sections & INSPECT_APPENDIX)
+        records_put(&o, "appendix", f);
     tool_json_end(&o);
 }
 

@@ -37,26 +37,26 @@ struct job {
 static void print_json(const struct job *j, const struct hk_file *f)
 {
     struct tool_json_out o;
-    uint8_t hash[HK_SHA256_SIZE] = {0};
     tool_json_begin(&o, stdout);
     tool_json_put(&o, "file", tool_json_text(j->file));
-    tool_json_enter(&o, "records", '[');
-    for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
-        record_put(&o, f, i, hash);
-    tool_json_leave(&o, ']');
+    records_put(&o, "records", f);
     tool_json_end(&o);
 }
 
-/* Number of the record that WORD means; a name is never all digits here. SIZE_MAX: there is none.
- */
-static size_t find_record(const struct hk_file *f, const char *word)
+/* Number of the record that WORD means; a name is never all digits here. */
+static enum hk_status find_record(const struct hk_file *f, const char *word, size_t *out,
+                                  struct hk_error *err)
 {
     char *end;
     errno = 0;
     unsigned long long n = strtoull(word, &end, 10);
-    if (word[0] >= '0' && word[0] <= '9' && *end == '\0')
-        return errno == 0 && n < hk_record_count(f) ? (size_t)n : SIZE_MAX;
-    return record_named(f, word);
+    if (word[0] < '0' || word[0] > '9' || *end != '\0')
+        return hk_record_find(f, (struct hk_bytes){(const uint8_t *)word, strlen(word)}, out, err);
+    if (errno != 0 || n >= hk_record_count(f))
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %s among %zu", word,
+                       hk_record_count(f));
+    *out = (size_t)n;
+    return HK_OK;
 }
 
 static enum hk_status write_payload(const struct job *j, const struct hk_file *f, size_t i,
@@ -157,12 +157,10 @@ static int extract_payload(const struct job *j, const struct hk_file *f, size_t 
 static int extract(const struct job *j, const struct hk_file *f)
 {
     struct hk_error err;
-    const size_t i = find_record(f, j->record);
-    if (i != SIZE_MAX)
-        return j->to != NULL ? extract_adapter(j, f, i) : extract_payload(j, f, i);
-    hk_fail(&err, HK_E_MISSING, HK_NO_OFFSET, "no record '%s' among %zu", j->record,
-            hk_record_count(f));
-    return tool_error(j->file, &err);
+    size_t i;
+    if (find_record(f, j->record, &i, &err) != HK_OK)
+        return tool_error(j->file, &err);
+    return j->to != NULL ? extract_adapter(j, f, i) : extract_payload(j, f, i);
 }
 
 static int run(const struct job *j)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "tools/adapter_name.h"
+#include "tools/records.h"
 
 enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TYPE };
 
@@ -42,31 +43,51 @@ static void add_item(struct job *j, size_t record, double scale)
     items[j->count++] = (struct hk_merge_item){record, scale};
 }
 
-/* Active adapters and deltas, in the order in which they were appended. */
-static void take_active(struct job *j, const struct hk_file *f)
+/* Adapters and deltas in effect, in the order in which they were appended; *OTHERS is how many are
+ * not. */
+static void take_active(struct job *j, const struct hk_file *f, size_t *others)
 {
+    struct hk_record_state *states = record_states(f);
+    *others = 0;
     for (size_t i = 0; i < hk_record_count(f); i++) {
         const struct hk_record *r = hk_record_at(f, i);
-        bool kind = r->type == HK_RECORD_LORA_ADAPTER || r->type == HK_RECORD_DELTA_PATCH;
-        if (kind && (r->flags & HK_RECORD_ACTIVE) != 0)
+        const bool kind = r->type == HK_RECORD_LORA_ADAPTER || r->type == HK_RECORD_DELTA_PATCH;
+        if (!kind || states[i].is_switch)
+            continue;
+        if (states[i].effective)
             add_item(j, i, 1);
+        else
+            ++*others;
     }
+    free(states);
+}
+
+static enum hk_status no_active(const struct hk_file *f, size_t others, struct hk_error *err)
+{
+    if (others > 0)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                       "no active adapter or delta to merge, %zu inactive: --adapter NAME merges "
+                       "one, hk-append --activate NAME activates it",
+                       others);
+    return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                   "no active adapter or delta to merge among %zu record%s%s", hk_record_count(f),
+                   hk_record_count(f) == 1 ? "" : "s",
+                   hk_record_count(f) > 0 ? "; hk-convert --no-history writes the base alone" : "");
 }
 
 static enum hk_status choose(struct job *j, const struct hk_file *f, struct hk_error *err)
 {
     enum hk_status status = HK_OK;
+    size_t others = 0;
     if (j->name_count == 0)
-        take_active(j, f);
+        take_active(j, f, &others);
     for (size_t i = 0; status == HK_OK && i < j->name_count; i++) {
         struct hk_merge_item item;
         status = adapter_named(f, j->names[i], &item, err);
         if (status == HK_OK)
             add_item(j, item.record, item.scale);
     }
-    if (status == HK_OK && j->count == 0)
-        status = hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no active adapter or delta to merge");
-    return status;
+    return status == HK_OK && j->count == 0 ? no_active(f, others, err) : status;
 }
 
 static int merge(struct job *j, struct hk_file *f)

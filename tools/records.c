@@ -1,6 +1,7 @@
 /* Records of a version history as JSON and as a table. */
 #include "tools/records.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,12 +13,12 @@ json_t *record_type(const struct hk_record *r)
     return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
 }
 
-size_t record_named(const struct hk_file *f, const char *name)
+struct hk_record_state *record_states(const struct hk_file *f)
 {
-    for (size_t i = hk_record_count(f); i-- > 0;)
-        if (hk_bytes_are(hk_record_at(f, i)->name, name))
-            return i;
-    return SIZE_MAX;
+    struct hk_record_state *states = calloc(hk_record_count(f) + 1, sizeof *states);
+    if (states == NULL || hk_record_states(f, states, NULL) != HK_OK)
+        tool_nomem();
+    return states;
 }
 
 static json_t *metrics_json(const struct hk_record *r)
@@ -43,8 +44,8 @@ static enum hk_lineage lineage_of(const struct hk_file *f, size_t i, const uint8
     return lineage;
 }
 
-void record_put(struct tool_json_out *o, const struct hk_file *f, size_t i,
-                uint8_t hash[HK_SHA256_SIZE])
+static void put_record(struct tool_json_out *o, const struct hk_file *f, size_t i,
+                       const struct hk_record_state *state, uint8_t hash[HK_SHA256_SIZE])
 {
     const struct hk_record *r = hk_record_at(f, i);
     const enum hk_lineage lineage = lineage_of(f, i, hash);
@@ -67,7 +68,31 @@ void record_put(struct tool_json_out *o, const struct hk_file *f, size_t i,
     tool_json_put(o, "crc32", tool_json_uint(r->data_crc32));
     tool_json_put(o, "lineage", tool_json_text(hk_lineage_name(lineage)));
     tool_json_put(o, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));
+    tool_json_put(o, "effective", json_boolean(state->effective));
+    tool_json_put(o, "switch", json_boolean(state->is_switch));
     tool_json_leave(o, '}');
+}
+
+void records_put(struct tool_json_out *o, const char *key, const struct hk_file *f)
+{
+    struct hk_record_state *states = record_states(f);
+    uint8_t hash[HK_SHA256_SIZE] = {0};
+    tool_json_enter(o, key, '[');
+    for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
+        put_record(o, f, i, &states[i], hash);
+    tool_json_leave(o, ']');
+    free(states);
+}
+
+/* In the table: what the flag says, or what a later record has made of it. */
+static const char *state_word(const struct hk_record *r, const struct hk_record_state *state)
+{
+    const bool active = (r->flags & HK_RECORD_ACTIVE) != 0;
+    if (state->is_switch)
+        return active ? "switch on" : "switch off";
+    if (active == state->effective)
+        return active ? "active" : "inactive";
+    return active ? "deactivated" : "activated";
 }
 
 static void time_cell(struct tool_table *t, uint64_t seconds)
@@ -83,7 +108,8 @@ static void time_cell(struct tool_table *t, uint64_t seconds)
         tool_cell(t, "%llu", (unsigned long long)seconds);
 }
 
-static void record_row(struct tool_table *t, const struct hk_file *f, size_t i)
+static void record_row(struct tool_table *t, const struct hk_file *f, size_t i,
+                       const struct hk_record_state *state)
 {
     const struct hk_record *r = hk_record_at(f, i);
     enum hk_lineage lineage;
@@ -100,17 +126,20 @@ static void record_row(struct tool_table *t, const struct hk_file *f, size_t i)
     time_cell(t, r->timestamp);
     tool_cell(t, "%s", hk_lineage_name(lineage));
     tool_cell(t, "%s", hk_crc_name(hk_record_crc(f, i)));
+    tool_cell(t, "%s", state_word(r, state));
     json_decref(type);
 }
 
 void records_table(const struct hk_file *f)
 {
     static const char *const titles[] = {"RECORD", "GENERATION", "TYPE",    "NAME", "TARGET",
-                                         "SIZE",   "TIME",       "LINEAGE", "CRC"};
-    struct tool_table t = {.columns = 9, .right = "rrlllrlll"};
+                                         "SIZE",   "TIME",       "LINEAGE", "CRC",  "STATE"};
+    struct tool_table t = {.columns = 10, .right = "rrlllrllll"};
+    struct hk_record_state *states = record_states(f);
     for (size_t i = 0; i < t.columns; i++)
         tool_cell(&t, "%s", titles[i]);
     for (size_t i = 0; i < hk_record_count(f); i++)
-        record_row(&t, f, i);
+        record_row(&t, f, i, &states[i]);
     tool_table_print(&t, stdout);
+    free(states);
 }

@@ -6,13 +6,10 @@
 
 /* Name of a record's type; of an unknown one its number. */
 json_t *record_type(const struct hk_record *r);
-/* Number of the last record called NAME, SIZE_MAX if there is none. */
-size_t record_named(const struct hk_file *f, const char *name);
-/* Print record I of F as element of O, lineage and checksum checked; exits 2 when out of memory.
- * HASH is that of the record before, which need not be hashed twice (anything for the first), and
- * then of this one. */
-void record_put(struct tool_json_out *o, const struct hk_file *f, size_t i,
-                uint8_t hash[HK_SHA256_SIZE]);
+/* The states of F's records, one for each, freed with free(); exits 2 when out of memory. */
+struct hk_record_state *record_states(const struct hk_file *f);
+/* Print F's records as array KEY of O, lineage and checksum checked; exits 2 when out of memory. */
+void records_put(struct tool_json_out *o, const char *key, const struct hk_file *f);
 /* Print all records as a table. */
 void records_table(const struct hk_file *f);
 

@@ -745,7 +745,7 @@ ROWS
     assert_status 0
     assert_json 'list(v)' '["file","records"]'
     assert_json 'list(v["records"][0])' \
-        '["index","type","name","target","generation","timestamp","active","compressed","metrics","offset","size","parent_hash","hash","crc32","lineage","crc"]'
+        '["index","type","name","target","generation","timestamp","active","compressed","metrics","offset","size","parent_hash","hash","crc32","lineage","crc","effective","switch"]'
     assert_json '[(r["index"],r["type"],r["name"],r["generation"],r["size"],r["lineage"],r["crc"]) for r in v["records"]]' \
         '[[0,"code_eval","one",1,7,"first","ok"],[1,"code_eval","two",2,7,"ok","ok"],[2,"code_eval","six",3,7,"ok","ok"]]'
     assert_json 'v["records"][0]["metrics"]' '{"loss":0.5,"acc":0.0,"pass":0.0,"custom":0.0}'
@@ -784,7 +784,7 @@ ROWS
     assert_out '{"a":1}'
     for none in 7 17 99999999999999999999 none -1 ''; do
         t hk-log "--extract=$none" x.hk
-        assert_fails 1 "no record '$none'"
+        assert_fails 1 "no record $none"
     done
     t hk-log --extract 3 -o three x.hk
     assert_fails 2 three

@@ -23,7 +23,7 @@ load common.bash
     assert_json '[v["header"][k] for k in ("alignment","tensor_count","metadata_kv_count","split_count","tensor_data_offset")]' '[4096,2,6,1,4096]'
     assert_json 'v["metadata"]' '{"s":"text","i":-9223372036854775808,"f":0.1,"b":false,"j":{"a":[1,{"b":null}]},"o":{"bytes":4,"hex":"deadbeef"}}'
     assert_json 'v["tensors"]' '[{"name":"t","type":"q8_0","shape":[2,32],"layout":"row_major","sparsity":"none","offset":4096,"size":68,"scale_offset":0,"scale_size":0,"residual_offset":0,"residual_size":0,"block_size":32,"sparsity_ratio":0.0},{"name":"d","type":"dq8","shape":[32],"layout":"row_major","sparsity":"none","offset":8192,"size":32,"scale_offset":12288,"scale_size":4,"residual_offset":16384,"residual_size":128,"block_size":32,"sparsity_ratio":0.5}]'
-    assert_json 'list(v["appendix"][0])' '["index","type","name","target","generation","timestamp","active","compressed","metrics","offset","size","parent_hash","hash","crc32","lineage","crc"]'
+    assert_json 'list(v["appendix"][0])' '["index","type","name","target","generation","timestamp","active","compressed","metrics","offset","size","parent_hash","hash","crc32","lineage","crc","effective","switch"]'
     assert_json 'v["appendix"][0]["metrics"]' '{"loss":0.1,"acc":0.5,"pass":1.0,"custom":2.0}'
     assert_json '[v["appendix"][0][k] for k in ("type","name","target","size","crc32","crc","lineage","active","compressed","timestamp")]' \
         '["code_eval","n","m",3,891568578,"ok","first",true,false,1700000000]'
