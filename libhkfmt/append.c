@@ -53,7 +53,7 @@ static void free_appender(struct hk_appender **appender)
 static enum hk_status drop_stale(struct hk_appender *a, struct hk_error *err)
 {
     uint8_t header[HK_HEADER_SIZE];
-    if (a->h.f->header.appendix_offset == 0)
+    if (a->h.f->ends.records > 0 || a->h.f->header.appendix_offset == 0)
         return HK_OK;
     hk_history_header(&a->h, 0, header);
     enum hk_status st = hk_lock_enter(&a->h.lock, err);
@@ -73,7 +73,7 @@ static enum hk_status check_place(struct hk_appender *a, struct hk_error *err)
     if (!align_ok(l->size, 8, &a->end))
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file is too large to grow");
     a->appendix_offset = l->records > 0 ? l->records : a->end;
-    return l->records > 0 ? HK_OK : drop_stale(a, err);
+    return HK_OK;
 }
 
 static bool same_place(const struct hk_part *a, const struct hk_part *b)
@@ -270,6 +270,8 @@ enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_recor
         status = room(a, err);
     if (status == HK_OK)
         status = hk_sha256_new(&a->hash, err);
+    if (status == HK_OK && a->count == 0)
+        status = drop_stale(a, err);
     if (status == HK_OK)
         status = begin(a, r, err);
     return keep(a, status);

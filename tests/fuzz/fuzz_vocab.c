@@ -286,7 +286,9 @@ void fuzz_one(struct hk_bytes input)
     size_t n = 0;
     for (unsigned i = 0; i <= times && input.n > 0 && input.n <= MAX_TEXT - n; i++, n += input.n)
         memcpy(text + n, input.p, input.n);
-    bool plain = v.flag_count == 0 && (v.options & (BPE | BYTES | NFC)) == (BPE | BYTES);
+    bool plain = (v.options & (BPE | BYTES | NFC)) == (BPE | BYTES);
+    for (uint32_t i = 0; i < v.token.n; i++)
+        plain = plain && v.type[i] == HKE_TOKEN_NORMAL;
     try_text(t, (struct hk_bytes){text, n}, HKE_ADD_SPECIAL | HKE_PARSE_SPECIAL, false);
     try_text(t, (struct hk_bytes){text, n}, 0, plain);
     hke_tokenizer_free(&t);

@@ -158,13 +158,15 @@ def vocabularies():
         [BLANK, "t", "h", "e", "th", "the", BLANK + "the", BLANK + "t"])])
     few = ["\x02 <unk>", "\x01\x09" + BLANK, "\x01\x08ab", "\x01\x07a", "\x01\x07b", "\x05\x01abab"]
     yield "spm-added", one(b"\x8e\x01\x02\x00\x01\x10", few + added, text="ab abab <s>  x <tool>")
+    yield "spm-cut", one(b"\x08\x00\x01\x00\x40", ["\x01 U", "\x01 S", "\x01 US", "\x04 USER", "\x01 " + BLANK],
+                         text="USER ")
 
 
 def metas():
     for kind, text in enumerate(['{"type":"string","value":"a\\u0000b"}', "text", "-12", "0.1", "true",
                                  '{"a":[1,2.5]}', "any", '["a","b"]', "[0.5,1e9]", "[1,-2]"]):
         yield "text-%d" % kind, bytes([kind]) + text.encode()
-    for kind, raw in enumerate([b"a\xff\x00", bytes(8), struct.pack("<d", float("nan")), b"\x02", b"{}",
+    for kind, raw in enumerate([b"a\xff\x00", bytes(8), struct.pack("<d", float("nan")), b"\x02", b"{]",
                                 struct.pack("<IIIII", 1, 2, 0, 1, 2) + b"xy"]):
         yield "raw-%d" % kind, bytes([11 + kind]) + raw
     yield "base64", b'\x00{"type":"float","base64":"AAAAAAAA+H8="}'
