@@ -125,12 +125,25 @@ static enum hk_status put_side_files(const struct hk_side_files *side, struct hk
     return status;
 }
 
+/* What could not be read again is not put in place: it would be lost, and so would what it
+ * replaces. */
+static enum hk_status check_readable(const struct hk_stage *stage, struct hk_error *err)
+{
+    struct hk_file *f = NULL;
+    enum hk_status status = hk_open_hf(&f, stage->temp, err);
+    hk_close(&f);
+    return status == HK_OK ? HK_OK
+                           : hk_hf_about("as a directory it could not be read again", status, err);
+}
+
 static enum hk_status put_all(struct hk_saving *s, const struct hk_side_files *side,
                               struct hk_stage *stage, struct place *p, struct hk_error *err)
 {
     enum hk_status status = put_side_files(side, stage, err);
     if (status == HK_OK)
         status = hk_save_files(s, stage, err);
+    if (status == HK_OK)
+        status = check_readable(stage, err);
     if (status == HK_OK && p->there && chmod(stage->temp, p->mode) != 0)
         status = hk_fail_sys(err, errno, "cannot keep permissions");
     return status == HK_OK ? hk_stage_become(stage, p->path, p->there ? &p->old : NULL, err)
@@ -184,9 +197,9 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
                            struct hk_error *err)
 {
     static const char *const names[] = {
-        "config.json",           "generation_config.json",      "tokenizer.json",
-        "tokenizer_config.json", "special_tokens_map.json",     "chat_template.jinja",
-        "model.safetensors",     "model.safetensors.index.json"};
+        "config.json",           "generation_config.json",  "tokenizer.json",
+        "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+        "chat_template.json",    "model.safetensors",       "model.safetensors.index.json"};
     static const struct hk_dir_kind kind = {
         .what = "model",
         .names = names,

@@ -114,6 +114,8 @@ enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
 /* hf_tok_split.c: the merges that transformers makes of scores, in the order of their ranks: each
  * way to cut a piece in two others, better scores first. */
 enum hk_status hk_tok_make_merges(const struct hk_tok *t, struct hk_tok_merges *out);
+/* Into the order in which hk_tok_find_merge() looks. */
+void hk_tok_sort_merges(struct hk_tok_merges *m);
 /* NULL if the two do not merge. */
 const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint32_t left,
                                              uint32_t right);

@@ -93,6 +93,12 @@ enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out)
     return s == HK_OK ? sort_by_halves(t, out) : s;
 }
 
+void hk_tok_sort_merges(struct hk_tok_merges *m)
+{
+    if (m->count > 0)
+        qsort(m->merge, m->count, sizeof *m->merge, by_halves);
+}
+
 const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint32_t left,
                                              uint32_t right)
 {

@@ -200,19 +200,27 @@ static void merge_all(struct trial *x)
     }
 }
 
+/* Of tokenizer.model, whose scores stay, it is asked too: no merges of its pieces, which is what
+ * tokenizer.json and transformers have, would do the same otherwise. */
 static enum hk_status score_piece(struct hk_tok *t, struct trial *x, struct hk_tok_token *token)
 {
     if (!split_chars(x, token->piece) || x->work > MOST_WORK)
         return hk_fail(t->err, HK_E_RANGE, HK_NO_OFFSET,
-                       "tokenizer.json: model.vocab: \"%.*s\" takes too much work",
-                       HK_STR(token->piece));
+                       "tokenizer: the piece \"%.*s\" takes too much work", HK_STR(token->piece));
     bool letter = x->n <= 1;
     merge_all(x);
+    if (x->n == 2 && token->type == HK_TOK_NORMAL && t->json == NULL)
+        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tokenizer.model: no two pieces make \"%.*s\" of what its text comes to, so "
+                       "that no merges are equal to these scores",
+                       HK_STR(token->piece));
     if (x->n == 2 && token->type == HK_TOK_NORMAL)
         return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tokenizer.json: model.merges: no merge makes \"%.*s\" of what its text "
                        "comes to, so that no scores are equal to these merges",
                        HK_STR(token->piece));
+    if (t->json == NULL)
+        return HK_OK;
     const uint32_t rank = x->n == 1 && !letter ? x->last : x->merges->count;
     token->score = (float)-(int64_t)rank; /* 0 is not to become -0 */
     return HK_OK;
@@ -364,10 +372,18 @@ enum hk_status hk_tok_read_spm(struct hk_tok *t)
 
 enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t)
 {
+    struct hk_tok_merges m = {0};
     enum hk_status s = hk_tok_read_model(t);
     if (s == HK_OK)
         s = mark_bytes(t);
     if (s == HK_OK)
         s = hk_tok_read_added(t);
+    if (s == HK_OK)
+        s = hk_tok_make_merges(t, &m);
+    if (s == HK_OK) {
+        hk_tok_sort_merges(&m);
+        s = score_all(t, &m);
+    }
+    free(m.merge);
     return s == HK_OK ? put(t) : s;
 }

@@ -210,3 +210,92 @@ TABLE
     assert_status 0
     assert_err ''
 }
+
+# ---- what comes in goes out again ----
+
+@test "named chat templates come from a list and from files, and go back with their names" {
+    local d
+    hf list "s['chat_template'] = [{'name': 'default', 'template': 'D'}, {'name': 'rag', 'template': 'R'}, \
+{'name': 'tool_use', 'template': 'T'}]"
+    hf files "os.mkdir(d + '/additional_chat_templates'); open(d + '/chat_template.jinja', 'w').write('D'); \
+open(d + '/additional_chat_templates/tool_use.jinja', 'w').write('T'); \
+open(d + '/additional_chat_templates/rag.jinja', 'w').write('R'); s['chat_template'] = 'another'"
+    for d in list files; do
+        t hk-convert "$d" "$d.hk"
+        assert_status 0
+        t hk-meta get "$d.hk" tokenizer.chat_template
+        assert_out D
+        t hk-meta get "$d.hk" tokenizer.chat_template.rag
+        assert_out R
+        t hk-meta --json get "$d.hk" tokenizer.chat_templates
+        assert_out_has '["rag","tool_use"]'
+        t hk-convert --to hf "$d.hk" "$d.back"
+        assert_status 0
+        assert_err ''
+        t json "$d.back/tokenizer_config.json" '{x["name"]: x["template"] for x in v["chat_template"]}'
+        assert_out '{"default":"D","rag":"R","tool_use":"T"}'
+        # llama.cpp asks for tokenizer.chat_template.NAME too.
+        t hk-convert "$d.hk" "$d.gguf"
+        assert_err ''
+        hk-convert "$d.back" "$d.again.hk"
+        t hk-meta get "$d.again.hk" tokenizer.chat_template.tool_use
+        assert_out T
+    done
+}
+
+@test "files that cannot be named or read as text are refused when they come in" {
+    t hk-convert "$FIX/cases/c032-template-not-utf8" m.hk
+    assert_fails 1 'chat_template.jinja: text that is not UTF-8'
+    assert_files
+    hf more "os.mkdir(d + '/additional_chat_templates'); \
+open(d + '/additional_chat_templates/x.jinja', 'wb').write(b'\\xff')"
+    t hk-convert more m.hk
+    assert_fails 1 'additional_chat_templates/x.jinja: text that is not UTF-8'
+    mv more/additional_chat_templates/x.jinja more/additional_chat_templates/$'\xff.jinja'
+    t hk-convert more m.hk
+    assert_fails 1 'a name that is too long or not UTF-8'
+}
+
+# unreadable DIR: the tokenizer of fz-hf-export-unreadable.bin, with weights.
+unreadable() {
+    "$PYTHON" - "$FIX/cases/hostile/fz-hf-export-unreadable.bin" "$1" <<'PY'
+import json, math, os, struct, sys
+parts, d = open(sys.argv[1], "rb").read().split(b"\n%%\n"), sys.argv[2]
+os.mkdir(d)
+for name, i in (("config.json", 0), ("tokenizer_config.json", 2), ("tokenizer.model", 5)):
+    open(os.path.join(d, name), "wb").write(parts[i])
+layer = {"self_attn.q_proj": [4, 4], "self_attn.k_proj": [2, 4], "self_attn.v_proj": [2, 4], "self_attn.o_proj": [4, 4],
+         "mlp.gate_proj": [6, 4], "mlp.up_proj": [6, 4], "mlp.down_proj": [4, 6], "input_layernorm": [4],
+         "post_attention_layernorm": [4]}
+shapes = {"model.layers.0.%s.weight" % n: s for n, s in layer.items()}
+shapes.update({"model.embed_tokens.weight": [300, 4], "model.norm.weight": [4]})
+head, at = {}, 0
+for n, s in shapes.items():
+    head[n] = {"dtype": "F32", "shape": s, "data_offsets": [at, at + 4 * math.prod(s)]}
+    at += 4 * math.prod(s)
+text = json.dumps(head).encode()
+open(os.path.join(d, "model.safetensors"), "wb").write(struct.pack("<Q", len(text)) + text + bytes(at))
+PY
+}
+
+@test "a tokenizer.model that no tokenizer.json can equal is refused as it is beside one" {
+    unreadable dir
+    t hk-convert dir m.hk
+    assert_fails 1 'tokenizer.model: no two pieces make "he" of what its text comes to'
+}
+
+@test "a directory that could not be read again is not written, and what it would replace stays" {
+    hk-convert "$FIX/cases/c020-digits" m.hk
+    # A GGUF may have as many templates as it likes, and names that no file of a directory has.
+    hk-meta --type string set m.hk "tokenizer.chat_template.$(printf 'x%.0s' {1..70})" T
+    t hk-convert --to hf m.hk dir
+    assert_fails 1 'as a directory it could not be read again'
+    assert_files m.hk
+    hk-convert "$FIX/cases/c020-digits" good.hk
+    hk-convert --to hf good.hk dir
+    cp -r dir before
+    t hk-convert -f --to hf m.hk dir
+    assert_fails 1 'as a directory it could not be read again'
+    diff -r dir before
+    assert_files m.hk good.hk dir before
+}
