@@ -915,7 +915,8 @@ struct hk_edit;
 
 /* Open PATH, wait for whoever is writing to it (see struct hk_wait), and keep others from doing so
  * until the edit ends.
- * HK_E_UNSUPPORTED: no .hk, or a shard (the metadata of a set are equal); HK_E_FORMAT also: a
+ * HK_E_UNSUPPORTED: no .hk, or a later shard: the metadata of a set is that of its first file, to
+ * which hk_first_file() leads; HK_E_FORMAT also: a
  * journal of the reference implementation lies beside the file. */
 HK_API HK_MUST enum hk_status hk_edit_begin(struct hk_edit **out, const char *path,
                                             const struct hk_wait *wait, struct hk_error *err);
