@@ -239,3 +239,8 @@ for i in range(40):
     assert again == text, kvs
 PY
 }
+
+@test "every program answers to every hostile file" {
+    t "$PYTHON" "$ROOT/tests/cli/hostile.py" "$FIX/cases/hostile"
+    assert_status 0
+}
