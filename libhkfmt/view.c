@@ -289,7 +289,7 @@ enum hk_status hk_view_transpose(struct hk_view *v, size_t i, struct hk_error *e
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                        "tensor %.*s is no matrix whose rows and columns can be exchanged",
                        HK_STR(t->name));
-    if (!how->decoded && s->type <= HK_TYPE_BF16 && hk_geometry(s, i, NULL, &g) &&
+    if (s->type == t->type && s->type <= HK_TYPE_BF16 && hk_geometry(s, i, NULL, &g) &&
         g.form == HK_FORM_DENSE)
         return transpose_bytes(v, i, v->from->parts[s->part].map + s->data_offset, err);
     enum hk_status status = decode_whole(v, i, &decoded, err);
