@@ -534,7 +534,7 @@ ROWS
     echo bytes >adapter.bin
     cp "$M" model.gguf
     hk-convert "$M" plain.safetensors
-    while read -r path text; do
+    while IFS='|' read -r path text; do
         cp m.hk y.hk
         t hk-append --lora "$path" --name it y.hk
         assert_status 0
@@ -551,9 +551,9 @@ ROWS
         assert_fails 1 'it is no adapter that hk knows'
         assert_same m.hk y.hk
     done <<'ROWS'
-adapter.bin 
-model.gguf it is a GGUF, but key general.type is not
-plain.safetensors there is no adapter_config.json beside it
-m.hk it is a model
+adapter.bin|
+model.gguf|it is a GGUF, but key general.type is not
+plain.safetensors|there is no adapter_config.json beside it
+m.hk|it is a model
 ROWS
 }
