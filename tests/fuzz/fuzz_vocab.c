@@ -1,12 +1,13 @@
 /* Tokenizers of any vocabulary, and texts through them. The input is a line of options, lines of
  * tokens (a character for the type, one for the score or the flags, the rest is the token), lines
- * of merges, what names the split patterns ("/" and lines of them, or a name), and the text.
+ * of merges, what names the split patterns ("/" and lines of them, or a name), and the text, which
+ * is repeated as often as the last option says.
  *
  * Whatever comes out as ids comes back as text, also piece by piece and cut in two. */
 #include "engine/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { MAX_TOKENS = 4096, MAX_TEXT = 1 << 14 };
+enum { MAX_TOKENS = 4096, MAX_TEXT = 1 << 15, SHORT_TEXT = 3000 };
 
 enum { /* of the first byte */
        BPE = 1,
@@ -283,8 +284,9 @@ void fuzz_one(struct hk_bytes input)
     struct hke_tokenizer *t = tokenizer_of(&v, options, &input);
     if (t == NULL)
         return;
-    size_t n = 0;
-    for (unsigned i = 0; i <= times && input.n > 0 && input.n <= MAX_TEXT - n; i++, n += input.n)
+    size_t n = 0, most = times == 0xff ? MAX_TEXT : SHORT_TEXT;
+    input.n = input.n < most ? input.n : most;
+    for (unsigned i = 0; i <= times && input.n > 0 && input.n <= most - n; i++, n += input.n)
         memcpy(text + n, input.p, input.n);
     bool plain = (v.options & (BPE | BYTES | NFC)) == (BPE | BYTES);
     for (uint32_t i = 0; i < v.token.n; i++)
