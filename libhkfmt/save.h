@@ -99,6 +99,10 @@ struct hk_dir_kind {
     const char *const *names;
     size_t name_count;
     const char *stem; /* of its safetensors files */
+    /* Whether the directory that was written at PATH can be read again. */
+    enum hk_status (*read_again)(const char *path, const struct hk_file *base,
+                                 struct hk_error *err);
+    const struct hk_file *base; /* of an adapter */
 };
 struct hk_side_files;
 /* V, which is ready, as safetensors with SIDE beside it. */

@@ -125,13 +125,22 @@ static enum hk_status put_side_files(const struct hk_side_files *side, struct hk
     return status;
 }
 
-/* What could not be read again is not put in place: it would be lost, and so would what it
- * replaces. */
-static enum hk_status check_readable(const struct hk_stage *stage, struct hk_error *err)
+static enum hk_status read_model_again(const char *path, const struct hk_file *base,
+                                       struct hk_error *err)
 {
     struct hk_file *f = NULL;
-    enum hk_status status = hk_open_hf(&f, stage->temp, err);
+    (void)base;
+    enum hk_status status = hk_open_hf(&f, path, err);
     hk_close(&f);
+    return status;
+}
+
+/* What could not be read again is not put in place: it would be lost, and so would what it
+ * replaces. */
+static enum hk_status check_readable(const struct hk_dir_kind *kind, const struct hk_stage *stage,
+                                     struct hk_error *err)
+{
+    enum hk_status status = kind->read_again(stage->temp, kind->base, err);
     return status == HK_OK ? HK_OK
                            : hk_hf_about("as a directory it could not be read again", status, err);
 }
@@ -143,7 +152,7 @@ static enum hk_status put_all(struct hk_saving *s, const struct hk_side_files *s
     if (status == HK_OK)
         status = hk_save_files(s, stage, err);
     if (status == HK_OK)
-        status = check_readable(stage, err);
+        status = check_readable(p->kind, stage, err);
     if (status == HK_OK && p->there && chmod(stage->temp, p->mode) != 0)
         status = hk_fail_sys(err, errno, "cannot keep permissions");
     return status == HK_OK ? hk_stage_become(stage, p->path, p->there ? &p->old : NULL, err)
@@ -205,6 +214,7 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
         .names = names,
         .name_count = sizeof names / sizeof *names,
         .stem = "model",
+        .read_again = read_model_again,
     };
     struct place p = {.kind = &kind};
     enum hk_status status = find_place(&p, path, opt->replace, input, err);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "libhkfmt/adapter.h"
 #include "libhkfmt/foreign/hf_write.h"
@@ -160,16 +162,45 @@ static enum hk_status make_peft(struct peft_lora *p, struct hk_file *payload,
     return hk_view_ready(p->v, err);
 }
 
+/* The adapter in directory PATH as hk-append would take it. */
+static enum hk_status read_adapter_again(const char *path, const struct hk_file *base,
+                                         struct hk_error *err)
+{
+    struct hk_out *out;
+    struct hk_file *payload = NULL;
+    struct hk_adapter *a = NULL;
+    struct hk_adapter_found found;
+    const int fd = memfd_create("adapter", MFD_CLOEXEC);
+    enum hk_status st = fd < 0 ? hk_fail_nomem(err) : hk_out_fd(&out, fd, err);
+    if (st == HK_OK) {
+        st = hk_adapter_payload(path, base, out, &found, err);
+        if (st == HK_OK)
+            st = hk_out_commit(&out, err);
+        hk_out_discard(&out);
+    }
+    if (st == HK_OK)
+        st = hk_open_fd(&payload, fd, err);
+    if (st == HK_OK)
+        st = hk_adapter_read(&a, payload, base, err);
+    hk_adapter_free(&a);
+    hk_close(&payload);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
 enum hk_status hk_lora_save_peft(struct hk_file *payload, const struct hk_file *base,
                                  const char *path, const struct hk_convert_options *opt,
                                  const struct hk_identities *input, struct hk_error *err)
 {
     static const char *const names[] = {"adapter_config.json", "adapter_model.safetensors"};
-    static const struct hk_dir_kind kind = {
+    const struct hk_dir_kind kind = {
         .what = "PEFT",
         .names = names,
         .name_count = sizeof names / sizeof *names,
         .stem = "adapter_model",
+        .read_again = read_adapter_again,
+        .base = base,
     };
     struct peft_lora p = {0};
     enum hk_status st = make_peft(&p, payload, base, err);
