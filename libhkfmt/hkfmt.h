@@ -422,6 +422,11 @@ HK_API struct hk_bytes hk_array_string(const struct hk_array *a, uint32_t i);
 HK_API float hk_array_f32(const struct hk_array *a, uint32_t i);
 HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
 
+/* EACH is called with a line for each thing that F does not say, if it is a model that hk runs, and
+ * what is taken in its place: the base or the kind of its rope, types of tokens, split patterns. */
+HK_API void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *text),
+                        void *arg);
+
 /* ---- split patterns ---- */
 
 enum { HK_PRE_PATTERNS = 6 };

@@ -142,6 +142,8 @@ static int inspect(const char *path, const struct choice *c)
     struct hk_error err;
     if (tool_open(&f, path, &err) != HK_OK)
         return tool_error(path, &err);
+    if (c->sections & INSPECT_METADATA)
+        tool_tell_defaults(path, f);
     if (c->table)
         inspect_tables(f, path, c->sections, c->full);
     else

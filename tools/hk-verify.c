@@ -266,6 +266,10 @@ static int verify(struct check *c)
     if (trouble != TOOL_OK)
         return trouble;
     print_report(c, &r);
+    struct hk_file *f = NULL;
+    if (is_valid(c, &r) && hk_open_set(&f, path, NULL) == HK_OK)
+        tool_tell_defaults(c->file, f);
+    hk_close(&f);
     return is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT;
 }
 

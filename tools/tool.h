@@ -86,6 +86,9 @@ enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error
 enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned keep,
                               struct hk_error *err);
 
+/* Say on standard error what F, opened as FILE, leaves open and what is taken in its place. */
+void tool_tell_defaults(const char *file, const struct hk_file *f);
+
 /* How a program that changes the file at PATH in place waits for others: it says so. */
 struct hk_wait tool_wait(const char *path, bool no_wait);
 

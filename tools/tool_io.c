@@ -185,6 +185,16 @@ enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error
     return tool_open_kept(out, path, HK_KEEP_RECORDS, err);
 }
 
+static void tell_default(void *arg, const char *text)
+{
+    tool_warn(arg, "note: %s", text);
+}
+
+void tool_tell_defaults(const char *file, const struct hk_file *f)
+{
+    hk_defaults(f, tell_default, (void *)(uintptr_t)file);
+}
+
 /* ---- outputs ---- */
 
 static const int deadly[] = {SIGHUP, SIGINT, SIGTERM};

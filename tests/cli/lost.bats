@@ -299,3 +299,43 @@ PY
     diff -r dir before
     assert_files m.hk good.hk dir before
 }
+
+# ---- what is not said ----
+
+@test "a rope, token types or split patterns that a file does not say are told by inspect, verify and convert" {
+    local key expected program
+    hk-convert "$FIX/cases/base.gguf" base.hk
+    hf dir "c.pop('rope_theta', None); c.pop('rope_parameters', None)"
+    while IFS='|' read -r key expected; do
+        cp base.hk m.hk
+        hk-meta delete m.hk "$key"
+        for program in 'hk-inspect m.hk' 'hk-verify m.hk' 'hk-convert -f m.hk m.gguf' 'hk-inspect m.gguf'; do
+            t_sh "$program"
+            assert_status 0
+            assert_err_has "note: no key '$key': $expected"
+            [[ $(grep -c note: <<<"$stderr") -eq 1 ]] || fail 'expected one line'
+        done
+    done <<'TABLE'
+llama.rope.freq_base|10000 is taken
+tokenizer.ggml.token_type|what the spelling and the special ids of the tokens tell is taken
+TABLE
+    cp base.hk m.hk
+    hk-meta --type float set m.hk llama.rope.scaling.factor 2
+    t hk-inspect m.hk
+    assert_err_has "note: no key 'llama.rope.scaling.type': linear, as there is a factor, is taken"
+    for program in 'hk-inspect dir' 'hk-verify dir' 'hk-convert dir d.hk'; do
+        t_sh "$program"
+        assert_status 0
+        assert_err_has 'note: no rope_theta in config.json: 10000 is taken'
+    done
+    hk-convert -f "$FIX/cases/c020-digits" m.hk
+    hk-meta delete m.hk tokenizer.hk.pre_regex
+    hk-meta delete m.hk tokenizer.ggml.pre
+    t hk-verify m.hk
+    assert_err_has "note: no key 'tokenizer.ggml.pre': 'default' is taken"
+    for program in 'hk-inspect base.hk' 'hk-verify base.hk' 'hk-convert base.hk base2.gguf' \
+        'hk-inspect --header m.hk'; do
+        t_sh "$program"
+        assert_err ''
+    done
+}
