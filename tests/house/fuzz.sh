@@ -2,8 +2,12 @@
 # Each fuzz target over its seeds and a fixed number of their mutations: "make fuzz" searches on.
 . tests/tap.sh
 
+# In memory: the targets write many small files, and what dies leaves its own behind.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then TMPDIR=/dev/shm; fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/hk-fuzz.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
+TMPDIR=$work
+export TMPDIR
 seeds=$work/seeds
 
 # TARGET: says what it found, and with which input.
