@@ -111,7 +111,7 @@ def files():
     for name, description in containers():
         yield name, bytes(mkhk.build(description).data)
     yield from fixtures("malformed/*.gguf", "malformed/*.safetensors", "cases/*.gguf",
-                        "cases/*.safetensors", "cases/hostile/*.hk")
+                        "cases/*.safetensors", "cases/hostile/*.hk", "cases/hostile/fz-open-*.bin")
 
 
 def headers():

@@ -18,7 +18,7 @@ search() {
     echo "the last input: $(base64 -w 0 "$work/last")"
 }
 
-runs=500
+runs=2000
 /usr/bin/python3 -B tests/fuzz/seeds.py "$seeds" || echo 'no seeds'
 for source in tests/fuzz/fuzz_*.c; do
     target=${source#*/fuzz_} target=${target%.c}
