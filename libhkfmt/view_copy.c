@@ -97,6 +97,8 @@ static enum hk_status prepare(struct making *m, struct hk_error *err)
 static enum hk_status copy_changed(struct hk_copying *c, size_t i, struct hk_error *err)
 {
     struct making m = {.c = c, .t = &c->from->tensors[i], .how = &c->from->how[i]};
+    if (hk_tensor_elems(m.t) == 0) /* any number of rows without columns */
+        return HK_OK;
     enum hk_status status = prepare(&m, err);
     if (status == HK_OK)
         status = put_rows(&m, err);
