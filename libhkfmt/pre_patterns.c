@@ -1,5 +1,6 @@
 /* The split patterns that tokenizer.ggml.pre names: one table for the engine, which splits by them,
- * for directories of Hugging Face, which spell them out, and for GGUF, which has names only. */
+ * for directories of Hugging Face, which spell them out, and for GGUF, which has names only. The
+ * names, and which split each stands for, are those of llama.cpp (src/llama-vocab.cpp). */
 #include <string.h>
 
 #include "libhkfmt/pre_patterns.h"

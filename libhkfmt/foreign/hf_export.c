@@ -194,14 +194,28 @@ static bool is_told(const struct exporting *x, struct hk_bytes key)
            (hk_hf_config_tells(x->family, key) && !is_implied(x, key));
 }
 
+/* What would change a text, and no side file of a directory has. */
+static bool changes_text(struct hk_bytes key)
+{
+    static const char *const groups[] = {"tokenizer.", "general.sampling."};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (key.n > strlen(groups[i]) && memcmp(key.p, groups[i], strlen(groups[i])) == 0)
+            return true;
+    return false;
+}
+
 /* No loss of the file's, but of the model's. */
 static void report_unknown(const struct exporting *x, struct hk_bytes key)
 {
-    if (hk_hf_model_lacks(x->family, key))
+    const char *what = hk_hf_model_lacks(x->family, key) ? "config.json has no field for it"
+                       : !is_told(x, key) && changes_text(key)
+                           ? "no file beside the weights says it"
+                           : NULL;
+    if (what != NULL)
         hk_lost(x->opt,
-                "key '%.*s': config.json has no field for it; it stays in the safetensors' "
-                "metadata, where transformers does not look",
-                HK_STR(key));
+                "key '%.*s': %s; it stays in the safetensors' metadata, where transformers does "
+                "not look",
+                HK_STR(key), what);
 }
 
 /* Keep what no side file tells, for __metadata__. transformers asks for "format". */

@@ -211,6 +211,35 @@ TABLE
     assert_err ''
 }
 
+@test "a kind of leading blank that llama.cpp has not is told to be lost" {
+    hk-convert "$FIX/models/stories260K-f16.gguf" m.hk
+    t hk-convert m.hk none.gguf
+    assert_status 0
+    assert_err ''
+    hk-meta set m.hk tokenizer.hk.space_prefix first
+    t hk-convert m.hk m.gguf
+    assert_status 0
+    assert_err_has "lost: key 'tokenizer.hk.space_prefix'"
+}
+
+@test "keys that change a text and that no file of a directory says are told to be lost, and stay" {
+    hk-convert "$FIX/models/stories260K-f16.gguf" m.hk
+    t hk-convert --to hf m.hk plain
+    assert_status 0
+    refute_err_has "no file beside"
+    hk-meta set --type int m.hk tokenizer.ggml.fim_pre_token_id 5
+    hk-meta set m.hk general.sampling.temp 0.7
+    hk-meta set m.hk general.author Someone
+    t hk-convert --to hf m.hk dir
+    assert_status 0
+    for key in tokenizer.ggml.fim_pre_token_id general.sampling.temp; do
+        assert_err_has "lost: key '$key': no file beside the weights says it"
+    done
+    refute_err_has general.author
+    hk-convert dir back.hk
+    [[ $(hk-meta get back.hk tokenizer.ggml.fim_pre_token_id) == 5 ]]
+}
+
 # ---- what comes in goes out again ----
 
 @test "named chat templates come from a list and from files, and go back with their names" {
