@@ -368,3 +368,21 @@ TABLE
         assert_err ''
     done
 }
+
+@test "a directory of any family converts in and out again, or is refused in one line that says what it is" {
+    need_shared
+    local config dir
+    for config in "$SHARED"/fixtures/families/*/hf/config.json; do
+        dir=${config%/config.json}
+        rm -rf x.hk o y.hk
+        t hk-convert "$dir" x.hk
+        if [[ $status -eq 0 ]]; then
+            hk-convert --to hf x.hk o
+            hk-convert o y.hk
+            hk-diff --tensors x.hk y.hk
+        else
+            assert_fails 1 config.json
+            [[ ! -e x.hk ]]
+        fi
+    done
+}
