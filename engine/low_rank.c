@@ -97,8 +97,9 @@ enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a, 
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tensor %.*s: %s is not applied while running; hk-merge folds it in",
                        HK_STR(hk_adapter_replacement(a, 0)->base->name),
-                       hk_adapter_replacement(a, 0)->rows != NULL ? "trained tokens"
-                                                                  : "a tensor that was trained whole");
+                       hk_adapter_replacement(a, 0)->rows != NULL
+                           ? "trained tokens"
+                           : "a tensor that was trained whole");
     enum hk_status st = HK_OK;
     for (size_t i = 0; st == HK_OK && i < hk_adapter_count(a); i++)
         st = add_pair(m, hk_adapter_at(a, i), scale, err);

@@ -206,7 +206,7 @@ static int run(const struct convert_job *j)
         status = tool_error(convert_shown(j->in, "standard input"), &err);
     } else {
         convert_hint(j, f);
-    tool_tell_defaults(convert_shown(j->in, "standard input"), f);
+        tool_tell_defaults(convert_shown(j->in, "standard input"), f);
         status = convert_write(j, f);
     }
     hk_close(&f);
