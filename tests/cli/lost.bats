@@ -329,6 +329,15 @@ PY
     assert_files m.hk good.hk dir before
 }
 
+# Seed 65 is a template that is not UTF-8, which came in and did not go out.
+@test "odd model directories, at random, are refused in one clear line, or go out again to a fixed point" {
+    export TMPDIR=$PWD
+    t "$PYTHON" "$ROOT/tests/cli/odd_dirs.py" try "$FIX/cases/untied:$FIX/cases/c020-digits" "$([[ -n ${HK_FULL:-} ]] \
+        && echo 1000 || echo 60)" 10
+    assert_status 0
+    assert_out_like '[0-9]+ same'
+}
+
 # ---- what is not said ----
 
 @test "a rope, token types or split patterns that a file does not say are told by inspect, verify and convert" {
