@@ -1,4 +1,5 @@
 /* Split patterns: how a byte-level BPE vocabulary wants a text cut before it merges. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,17 +96,33 @@ static pcre2_code *compile(const char *p, size_t n, bool counted, int *error, si
     return code;
 }
 
+/* The length of the escape at P, a backslash; of \x{3000} without its end. */
+static size_t escape_length(const uint8_t *p, size_t n)
+{
+    size_t length = n > 1 ? 2 : 1;
+    if (n > 2 && p[1] == 'c') /* \c\ is one character */
+        return 3;
+    if (n > 2 && (p[1] == 'x' || p[1] == 'o') && p[2] == '{')
+        for (length = 3; length < n && isxdigit(p[length]);)
+            length++;
+    return length;
+}
+
 /* The largest number in braces: how often an item may be tried between two callouts. */
 static uint32_t largest_repeat(struct hk_bytes pattern)
 {
     uint32_t largest = 0, n = 0;
     bool in_braces = false;
     for (size_t i = 0; i < pattern.n; i++) {
-        uint8_t c = pattern.p[i];
-        bool digit = c >= '0' && c <= '9';
-        bool escape = i > 1 && pattern.p[i - 2] == '\\'; /* \x{3000} */
-        in_braces = (c == '{' && !escape) || (in_braces && (digit || c == ','));
-        n = in_braces && digit && n <= UINT16_MAX ? 10 * n + (c - '0') : digit ? n : 0;
+        const uint8_t c = pattern.p[i];
+        if (c == '\\') {
+            i += escape_length(pattern.p + i, pattern.n - i) - 1;
+            in_braces = false;
+            continue;
+        }
+        const bool digit = c >= '0' && c <= '9';
+        in_braces = c == '{' || (in_braces && (digit || c == ',' || c == ' '));
+        n = !in_braces || !digit ? 0 : n <= UINT16_MAX ? 10 * n + (c - '0') : n;
         largest = n > largest ? n : largest;
     }
     return largest;

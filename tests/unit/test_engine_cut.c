@@ -240,6 +240,15 @@ static void patterns(void)
                strstr(err.text, "too much work") != NULL,
            "%s: %s", slow[i], err.text);
     }
+    /* These count an item often without a callout, each time that they are tried. */
+    static const char *const repeated[] = {"a{60000}|a", "\\w{60000}|a", "[a\\\\]{60000}|a",
+                                           "\\x{61}{60000}|a", "\\c\\x{60000}|a"};
+    for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++) {
+        struct hk_error err = {.text = ""};
+        ok(with_pattern(repeated[i], 59000, &err) == HK_E_UNSUPPORTED &&
+               strstr(err.text, "too much work") != NULL,
+           "%s: %s", repeated[i], err.text);
+    }
     struct hk_error err = {.text = ""};
     ok(with_pattern("(a+)b\\1", 10, &err) != HK_OK &&
            strstr(err.text, "has a back reference") != NULL,
