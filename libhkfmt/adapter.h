@@ -32,6 +32,8 @@ struct hk_adapter_base { /* from the keys of the model */
 /* HK_E_UNSUPPORTED: its architecture is not known; HK_E_RANGE: a key is missing. */
 enum hk_status hk_adapter_base_read(const struct hk_file *f, struct hk_adapter_base *out,
                                     struct hk_error *err);
+/* Whether the embedding of model F is its output head too. */
+enum hk_status hk_is_tied(const struct hk_file *f, bool *tied, struct hk_error *err);
 /* The tensor that PEFT calls NAME ("lm_head.weight"), and which use of it that is. */
 enum hk_status hk_adapter_base_find(const struct hk_adapter_base *b, const char *name,
                                     const struct hk_tensor **out, enum hk_weight_use *use,

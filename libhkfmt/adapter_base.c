@@ -33,8 +33,7 @@ static enum hk_status get_order(const struct hk_file *f, struct hk_adapter_base 
 }
 
 /* The head is the embedding where there is no other, or where it refers to it. */
-static enum hk_status get_tie(const struct hk_file *f, struct hk_adapter_base *b,
-                              struct hk_error *err)
+enum hk_status hk_is_tied(const struct hk_file *f, bool *tied, struct hk_error *err)
 {
     const struct hk_tensor *head = hk_tensor_find(f, "output.weight"),
                            *embedding = hk_tensor_find(f, "token_embd.weight");
@@ -44,7 +43,7 @@ static enum hk_status get_tie(const struct hk_file *f, struct hk_adapter_base *b
         if (st == HK_OK)
             st = hk_tensor_resolve(f, embedding, &embedding, err);
     }
-    b->tied = head == NULL || head == embedding;
+    *tied = head == NULL || head == embedding;
     return st;
 }
 
@@ -77,7 +76,7 @@ enum hk_status hk_adapter_base_read(const struct hk_file *f, struct hk_adapter_b
     if (st == HK_OK)
         st = get_order(f, &b, err);
     if (st == HK_OK)
-        st = get_tie(f, &b, err);
+        st = hk_is_tied(f, &b.tied, err);
     if (st == HK_OK)
         *out = b;
     return st;

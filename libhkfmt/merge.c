@@ -212,15 +212,18 @@ static enum hk_status give_delta_row(struct merging *m, size_t index, const stru
     return p->delta_row == NULL ? hk_fail_nomem(err) : HK_OK;
 }
 
-/* Differences of a tied embedding are the head's too. */
+/* Differences of a tied embedding are the head's too, unless it has some of its own. */
 static enum hk_status take_difference(struct merging *m, size_t item, const struct hk_tensor *t,
                                       double scale, struct hk_error *err)
 {
     const struct hk_file *f = m->v->from;
     struct hk_decoder *d = NULL;
     size_t index = 0;
+    bool tied = false;
     enum hk_status st = find_base(f, t, &index, err);
-    const bool both = st == HK_OK && index == m->embedding && m->head == f->tensor_count;
+    if (st == HK_OK && index == m->embedding)
+        st = hk_is_tied(f, &tied, err);
+    const bool both = tied && hk_tensor_find(m->payloads[item], "output.weight") == NULL;
     if (st == HK_OK)
         st = give_delta_row(m, index, t, err);
     if (st == HK_OK && both)

@@ -415,6 +415,25 @@ array.array("f", [x + 0.25 for x in v]).tofile(open("moved.f32", "wb"))' "$ROOT/
     assert_tensor output.weight head.f32
 }
 
+@test "differences of an embedding that the head refers to are the head's too, unless it has its own" {
+    mkhk m.hk '{"tensors":[
+        {"name":"token_embd.weight","type":"f32","shape":[2,2],"data":{"f32":[1,2,3,4]}},
+        {"name":"output.weight","type":"shared_ref","shape":[2,2],"shared":0}]}'
+    "$PYTHON" -c 'import sys
+sys.path.insert(0, sys.argv[1])
+from mklora import write
+embedding, head = ([2, 2], [1, 1, 1, 1]), ([2, 2], [3, 3, 3, 3])
+write("one.st", {"token_embd.weight": embedding})
+write("two.st", {"token_embd.weight": embedding, "output.weight": head})' "$ROOT/tests/cli"
+    while read -r name head; do
+        cp m.hk y.hk
+        hk-append --delta "$name.st" y.hk
+        hk-merge -f --type f32 y.hk out.hk
+        [[ $(hk-dequant out.hk token_embd.weight | od -An -tf4 | xargs) == '2 3 4 5' ]]
+        [[ $(hk-dequant out.hk output.weight | od -An -tf4 | xargs) == "$head" ]]
+    done <<<$'one 2 3 4 5\ntwo 4 5 6 7'
+}
+
 # ---- GGUF ----
 
 @test "a GGUF's keys: each is known, or the base's own" {
