@@ -45,8 +45,7 @@ static enum hk_status create_output(struct hk_out **out, const struct convert_jo
 {
     if (writes_over_input(j))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
-    return tool_create(out, j->out, convert_is_standard(j->in) ? "/dev/stdin" : j->in, j->force,
-                       err);
+    return tool_create(out, j->out, j->in, j->force, err);
 }
 
 static int write_through(const struct convert_job *j, struct hk_file *f)

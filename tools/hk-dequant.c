@@ -91,8 +91,7 @@ static enum hk_status create(struct hk_out **out, const struct job *j, const cha
 {
     if (!is_binary(j->form) && strcmp(path, "-") == 0)
         return hk_out_fd(out, STDOUT_FILENO, err);
-    const char *input = strcmp(j->input, "-") == 0 ? NULL : j->input;
-    return tool_create(out, path, input, j->force, err);
+    return tool_create(out, path, j->input, j->force, err);
 }
 
 /* Report ERR, which is about the output only where writing failed. */

@@ -267,26 +267,33 @@ static bool same_file(const char *a, const char *b)
            sa.st_ino == sb.st_ino;
 }
 
-/* Whether OUTPUT is a shard of the set that INPUT belongs to: STEM-00001-of-00003.EXT. */
-static bool same_set(const char *output, const char *input)
+static bool is_part(const char *path, const struct hk_file *f)
 {
-    enum { DIGITS = 5, LEAST = 3 + DIGITS }; /* before the last dash: NNNNN-of */
-    const char *mark = strrchr(input, '-');
-    unsigned count = 0;
-    if (mark == NULL || mark - input < LEAST || strncmp(mark - 3, "-of", 3) != 0 ||
-        sscanf(mark + 1, "%5u", &count) != 1)
-        return false;
-    int stem = (int)(mark - input) - LEAST;
-    for (unsigned i = 1; i <= count; i++) {
-        char *name;
-        if (asprintf(&name, "%.*s%05u%s", stem, input, i, mark - 3) < 0)
-            tool_nomem();
-        bool same = same_file(output, name);
-        free(name);
-        if (same)
+    for (size_t i = 0; i < hk_file_parts(f); i++) {
+        const char *part = hk_file_part_path(f, i);
+        if (part != NULL && same_file(path, part))
             return true;
     }
     return false;
+}
+
+/* Whether OUTPUT is a file of the model that INPUT leads to, or its index. */
+static bool is_of_model(const char *output, const char *input)
+{
+    struct hk_file *model = NULL, *other = NULL;
+    struct hk_error err;
+    struct stat in, out;
+    if (stat(output, &out) != 0 || !S_ISREG(out.st_mode) || stat(input, &in) != 0 ||
+        (!S_ISREG(in.st_mode) && !S_ISDIR(in.st_mode)) || hk_open_set(&model, input, &err) != HK_OK)
+        return false;
+    bool is = is_part(output, model);
+    if (!is && hk_open_set(&other, output, &err) == HK_OK) {
+        const char *first = hk_file_part_path(other, 0);
+        is = first != NULL && is_part(first, model);
+    }
+    hk_close(&other);
+    hk_close(&model);
+    return is;
 }
 
 static bool is_terminal(const char *path)
@@ -336,7 +343,9 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
     if (standard)
         return hk_out_fd(out, STDOUT_FILENO, err);
-    if (input != NULL && (same_file(path, input) || same_set(path, input)))
+    if (input != NULL && strcmp(input, "-") == 0)
+        input = "/dev/stdin";
+    if (input != NULL && (same_file(path, input) || is_of_model(path, input)))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
     if (is_written_directly(path))
         return hk_out_create(out, path, replace ? HK_OUT_REPLACE : 0, err);

@@ -342,6 +342,38 @@ ROWS
     assert_fails 2 'is a directory without a model'
 }
 
+@test "no output replaces a file of the set or its index, whatever name leads to the set" {
+    make_set
+    make_keys
+    hk-convert model.gguf d.safetensors
+    hk-append --eval e.json --name n --delta d.safetensors set
+    cp -r set old
+    printf 'a\0\0\0b\0\0\0c\0\0\0' >ids
+    local way out
+    for way in "${WAYS[@]}"; do
+        for out in set/s-0000{1,3}-of-00003.hk set/s.hk.index.json; do
+            t hk-log -x n -f -o "$out" "$way"
+            assert_fails 2 'the output is the input file'
+            t hk-merge -f "$way" "$out"
+            assert_fails 2 'the output is the input file'
+            t hk-dequant -f -o "$out" "$way" output_norm.weight
+            assert_fails 2 'the output is the input file'
+            t hk-sign --key key.pem -f -o "$out" "$way"
+            assert_fails 2 'the output is the input file'
+            t_from ids hk-perplexity --ids -f --logits "$out" "$way"
+            assert_fails 2 'the output is the input file'
+        done
+    done
+    diff -r set old >&2
+    hk-append --eval e.json --name n whole.hk
+    cp whole.hk old.hk
+    t_from whole.hk hk-log -x n -f -o whole.hk -
+    assert_fails 2 'the output is the input file'
+    t_from whole.hk hk-dequant -f -o whole.hk - output_norm.weight
+    assert_fails 2 'the output is the input file'
+    cmp whole.hk old.hk
+}
+
 @test "files put together by cat are refused by name" {
     local format program count
     for format in hk gguf safetensors; do
