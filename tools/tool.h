@@ -100,8 +100,9 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err);
 enum hk_status tool_temporary(int *fd, struct hk_error *err);
 
 /* Create output PATH ("-" is standard output) as hk_out_create() does, and have it removed if a
- * signal ends the program. Refuses to write over INPUT ("-" is standard input; may be NULL), or any file of the model that it
- * leads to, under whatever name, and to write binary data to a terminal. */
+ * signal ends the program. Refuses to write over INPUT ("-" is standard input; may be NULL), or any
+ * file of the model that it leads to, under whatever name, and to write binary data to a terminal.
+ */
 enum hk_status tool_create(struct hk_out **out, const char *path, const char *input, bool replace,
                            struct hk_error *err);
 
