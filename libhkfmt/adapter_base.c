@@ -4,13 +4,19 @@
 
 #include "libhkfmt/adapter.h"
 
+/* *OTHERWISE (may be NULL) is it where the key is missing. */
 static enum hk_status get_count(const struct hk_file *f, const struct hk_hf_family *family,
-                                const char *suffix, uint32_t *out, struct hk_error *err)
+                                const char *suffix, const uint32_t *otherwise, uint32_t *out,
+                                struct hk_error *err)
 {
     char key[96];
     int64_t v = 0;
     snprintf(key, sizeof key, "%s.%s", family->architecture, suffix);
     const struct hk_kv *kv = hk_kv_find(f, key);
+    if (kv == NULL && otherwise != NULL) {
+        *out = *otherwise;
+        return HK_OK;
+    }
     enum hk_status st = kv == NULL ? HK_OK : hk_kv_int(kv, &v, err);
     if (st == HK_OK && (v < 1 || v > 1 << 20))
         st = hk_fail(err, HK_E_RANGE, kv != NULL ? kv->offset : HK_NO_OFFSET,
@@ -67,12 +73,11 @@ enum hk_status hk_adapter_base_read(const struct hk_file *f, struct hk_adapter_b
     struct hk_adapter_base b = {.file = f};
     enum hk_status st = get_family(f, &b.family, err);
     if (st == HK_OK)
-        st = get_count(f, b.family, "block_count", &b.layers, err);
+        st = get_count(f, b.family, "block_count", NULL, &b.layers, err);
     if (st == HK_OK)
-        st = get_count(f, b.family, "attention.head_count", &b.heads, err);
-    if (st == HK_OK &&
-        get_count(f, b.family, "attention.head_count_kv", &b.kv_heads, NULL) != HK_OK)
-        b.kv_heads = b.heads;
+        st = get_count(f, b.family, "attention.head_count", NULL, &b.heads, err);
+    if (st == HK_OK)
+        st = get_count(f, b.family, "attention.head_count_kv", &b.heads, &b.kv_heads, err);
     if (st == HK_OK)
         st = get_order(f, &b, err);
     if (st == HK_OK)

@@ -434,6 +434,17 @@ write("two.st", {"token_embd.weight": embedding, "output.weight": head})' "$ROOT
     done <<<$'one 2 3 4 5\ntwo 4 5 6 7'
 }
 
+@test "a number of key heads that cannot be read is not taken for that of heads" {
+    peft k '{}' "${Q/q_proj/k_proj}.lora_A.weight:2x64" "${Q/q_proj/k_proj}.lora_B.weight:32x2"
+    while read -r type value; do
+        hk-convert -f "$M" m.hk
+        hk-append --lora k m.hk
+        hk-meta set --type "$type" m.hk llama.attention.head_count_kv "$value"
+        t hk-merge -f m.hk out.hk
+        assert_fails 1 llama.attention.head_count_kv
+    done <<<$'string 4\nint 0\nfloat 4\narray<i32> [4,4,4,4,4]'
+}
+
 # ---- GGUF ----
 
 @test "a GGUF's keys: each is known, or the base's own" {
