@@ -56,7 +56,8 @@ struct hk_adapter_patterns {
     json_t *object; /* whose keys and values they are */
 };
 
-/* Compile the keys of OBJECT (NULL: none). HK_E_UNSUPPORTED: one that is too long or complex. */
+/* Compile the keys of OBJECT (NULL: none). HK_E_UNSUPPORTED: one that is too long or complex, or
+ * too many. */
 enum hk_status hk_adapter_patterns_compile(struct hk_adapter_patterns *p, json_t *object,
                                            struct hk_error *err);
 void hk_adapter_patterns_free(struct hk_adapter_patterns *p);

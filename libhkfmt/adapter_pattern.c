@@ -74,6 +74,7 @@ static enum hk_status compile(struct hk_adapter_pattern *p, size_t *total, struc
 enum hk_status hk_adapter_patterns_compile(struct hk_adapter_patterns *p, json_t *object,
                                            struct hk_error *err)
 {
+    enum { MAX_KEYS = 4096 }; /* each module is compared with all of them */
     const char *key;
     json_t *value;
     size_t total = 0;
@@ -84,6 +85,9 @@ enum hk_status hk_adapter_patterns_compile(struct hk_adapter_patterns *p, json_t
     };
     if (p->list == NULL)
         return hk_fail_nomem(err);
+    if (json_object_size(object) > MAX_KEYS)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "the adapter has more than %d ranks or alphas of their own", MAX_KEYS);
     json_object_foreach(object, key, value)
     {
         struct hk_adapter_pattern *one = &p->list[p->count++];

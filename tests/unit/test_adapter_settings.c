@@ -216,6 +216,27 @@ static void test_many(void)
     json_decref(object);
 }
 
+/* Names cost little each, but every module is compared with all. */
+static void test_names(void)
+{
+    enum { MOST = 4096 };
+    struct hk_error err = {0};
+    struct hk_adapter_patterns p;
+    json_t *object = json_object();
+    for (int i = 0; i <= MOST; i++) {
+        char key[64];
+        if (i == MOST) {
+            ok(hk_adapter_patterns_compile(&p, object, &err) == HK_OK, "%d names %s", i, err.text);
+            hk_adapter_patterns_free(&p);
+        }
+        snprintf(key, sizeof key, "model.layers.%d.self_attn.q_proj", i);
+        json_object_set_new(object, key, json_integer(4));
+    }
+    ok(hk_adapter_patterns_compile(&p, object, &err) == HK_E_UNSUPPORTED, "one more: %s", err.text);
+    hk_adapter_patterns_free(&p);
+    json_decref(object);
+}
+
 static void test_no_json(void)
 {
     char directory[] = "/tmp/hk-test-adapter-XXXXXX", path[64];
@@ -243,6 +264,7 @@ int main(void)
     test_settings();
     test_deep();
     test_many();
+    test_names();
     test_no_json();
     return tap_done();
 }
