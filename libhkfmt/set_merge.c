@@ -123,7 +123,9 @@ static enum hk_status open_file(struct hk_set *s, size_t i, struct hk_error *err
         s->about = s->names.names[i];
         return in_file(s->about, &why, err);
     }
-    if (s->names.count > 1) { /* sets of hundreds of shards must not need as many descriptors */
+    /* Sets of hundreds of shards must not need as many descriptors; that of the first has the locks
+     * (hk_file_keep()): what others change in place is all there. */
+    if (f != s->files[0]) {
         close(f->parts[0].fd);
         f->parts[0].fd = -1;
     }

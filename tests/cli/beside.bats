@@ -66,6 +66,29 @@ time.sleep(60)' "$@" &
     assert_status 0
 }
 
+# hk-diff opens A and keeps its records, then waits for its standard input.
+@test "a rollback waits for who uses the records of a set" {
+    hk-convert --split-size 200k m.hk s.hk
+    printf '[1]' | hk-append --eval - s.hk.index.json
+    cp s-00001-of-00003.hk before.hk
+    mkfifo input
+    exec 8<>input
+    hk-diff s-00002-of-00003.hk - <input >out 2>&1 3>&- 8>&- &
+    local reader=$! i
+    for ((i = 0; i < 100; i++)); do
+        ! grep -qs OFDLCK /proc/$reader/fdinfo/* || break
+        sleep 0.1
+    done
+    t hk-rollback --no-wait s.hk.index.json 0
+    assert_fails 2 'another program is using its records'
+    assert_same before.hk s-00001-of-00003.hk
+    kill "$reader"
+    wait "$reader" || true
+    exec 8>&-
+    t hk-rollback --no-wait s.hk.index.json 0
+    assert_status 0
+}
+
 @test "edits and appends go on while records are used" {
     printf '[1]' | hk-append --eval - m.hk
     hold m.hk 1 shared
