@@ -409,21 +409,24 @@ enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
     return HK_OK;
 }
 
-/* What the header was: a record's place may be in it, or a seal gone from it. */
-static bool restore_header(struct hk_appender *a)
+/* What the file was: a record's place may be in its header, or a seal gone from it, and no header
+ * may name records that are gone. While it is as it was, what was written counts nowhere, and goes
+ * also beside who reads all of the file and is not to be waited for. */
+static void take_back(const struct hk_appender *a)
 {
-    return memcmp(a->header, a->h.header, sizeof a->header) == 0 ||
-           hk_history_write(&a->h, a->header, sizeof a->header, 0, NULL) == HK_OK;
+    const bool same = memcmp(a->header, a->h.header, sizeof a->header) == 0;
+    if (same && a->count == 0)
+        return;
+    if (!a->entered && hk_lock_enter(&a->h.lock, NULL) != HK_OK && !same)
+        return;
+    if (same || hk_history_write(&a->h, a->header, sizeof a->header, 0, NULL) == HK_OK)
+        (void)!hk_history_cut(&a->h, a->h.f->ends.size, NULL);
 }
 
-/* No header may name records that are gone. */
 void hk_append_discard(struct hk_appender **appender)
 {
-    struct hk_appender *a = *appender;
-    if (a == NULL)
+    if (*appender == NULL)
         return;
-    if (a->h.f != NULL && (a->entered || hk_lock_enter(&a->h.lock, NULL) == HK_OK) &&
-        restore_header(a) && a->count > 0)
-        (void)!hk_history_cut(&a->h, a->h.f->ends.size, NULL);
+    take_back(*appender);
     free_appender(appender);
 }

@@ -247,6 +247,26 @@ static void test_refused(void)
     free(image.p);
 }
 
+static void test_not_waited(void)
+{
+    struct image image = sample(128, 1);
+    struct hk_error err = {0};
+    struct hk_file *f;
+    struct hk_appender *a;
+    put_file(&image);
+    must(hk_open(&f, path, &err), &err, "open");
+    must(hk_file_keep(f, HK_KEEP_FILE, &err), &err, "keep");
+    must(hk_append_open(&a, path, 0, &(struct hk_wait){.no_wait = true}, &err), &err, "append");
+    const struct hk_new_record r = record("beside", 5);
+    must(hk_append_record(a, &r, &err), &err, "record");
+    must(hk_append_write(a, "payload", 7, &err), &err, "payload");
+    ok(hk_append_commit(&a, &err) == HK_E_IO && err.sys == EWOULDBLOCK && a == NULL,
+       "beside who reads all of the file: %s", err.text);
+    hk_close(&f);
+    ok(file_is(&image), "and nothing is left of it");
+    free(image.p);
+}
+
 /* A last record without its padding: to keep all there is changes nothing. */
 static void test_unpadded(void)
 {
@@ -483,6 +503,7 @@ int main(void)
     test_bound();
     test_out_of_order();
     test_refused();
+    test_not_waited();
     test_unpadded();
     test_seal();
     test_compressed(0);
