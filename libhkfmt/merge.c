@@ -376,8 +376,10 @@ enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items, si
                        : count == 0              ? "no record to merge"
                                                  : "merged tensors are f32, f16 or bf16");
     enum hk_status status = prepare(&m, f, err);
-    if (status == HK_OK)
+    if (status == HK_OK) {
+        m.v->max_output = opt->max_output;
         status = apply(&m, items, err);
+    }
     if (status == HK_OK)
         status = hk_write_as(m.v->file, HK_FORMAT_HK, opt, NULL, out, err);
     release(&m);

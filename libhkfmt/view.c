@@ -176,7 +176,7 @@ enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, st
     enum hk_status status = HK_OK;
     if (!add_ok(v->decoded, how->source->data_size, &v->decoded))
         v->decoded = UINT64_MAX;
-    status = hk_check_output(v->decoded, hk_output_limit(v->file, 0), err);
+    status = hk_check_output(v->decoded, hk_output_limit(v->file, v->max_output), err);
     if (status == HK_OK)
         status = hk_decoder_new(&d, v->file, how->source, err);
     if (status != HK_OK)

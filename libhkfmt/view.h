@@ -41,6 +41,7 @@ struct hk_view {
     struct hk_kvlist kvs; /* its metadata until hk_view_ready() */
     size_t room;          /* tensors there is room for */
     uint64_t decoded;     /* bytes that hk_view_decode() had to look at */
+    uint64_t max_output;  /* of hk_output_limit(), which they are held against; 0 unless set */
 };
 
 /* A view of all of FROM (a mapped file or a ready view): names, metadata, tensors as they are, save

@@ -137,8 +137,10 @@ enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
         return HK_OK;
     get_architecture(f, m.architecture, sizeof m.architecture);
     enum hk_status status = hk_view_new(&m.v, f, err);
-    if (status == HK_OK)
+    if (status == HK_OK) {
+        m.v->max_output = opt->max_output;
         status = settle(&m, err);
+    }
     if (status != HK_OK)
         hk_view_free(&m.v);
     *out = m.v;

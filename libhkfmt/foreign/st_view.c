@@ -50,6 +50,7 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
     size_t decoded[HK_TYPE_CODES] = {0};
     bool any = false;
     enum hk_status status = HK_OK;
+    v->max_output = opt->max_output;
     for (size_t i = 0; status == HK_OK && i < v->file->tensor_count; i++) {
         const struct hk_tensor *t = &v->file->tensors[i];
         const unsigned type = t->type;

@@ -46,6 +46,22 @@ assert_refused() { # [PART OF THE MESSAGE]
     assert_status 2
 }
 
+@test "--max-output is also for tensors that are decoded from the same bytes" {
+    "$PYTHON" - <<'PY' >desc
+import json
+shape = [4096, 1024]  # 4.25 MiB of q8_0
+print(json.dumps({"tensors": [{"name": "a", "type": "q8_0", "shape": shape, "data": {"zero": 4096 * 32 * 34}}] +
+                  [{"name": "r%d" % i, "type": "shared_ref", "shape": shape, "shared": 0} for i in range(20)]}))
+PY
+    mkhk r.hk @desc
+    t hk-convert --type f16 r.hk o.hk
+    assert_refused 'r.hk: would write more than 71'
+    t hk-convert --type f16 --max-output 1G r.hk o.hk
+    assert_status 0
+    t hk-convert --type f16 --max-output 1G r.hk o.safetensors
+    assert_status 0
+}
+
 @test "a set has one bound for all of its files" {
     mkhk n.hk '{"tensors":[
         {"name":"a","type":"null_ref","shape":[9,1048576]},{"name":"b","type":"null_ref","shape":[9,1048576]}]}'
