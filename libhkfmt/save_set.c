@@ -44,6 +44,13 @@ static enum hk_status write_shard(const struct hk_saving *s, size_t number,
     return status;
 }
 
+/* Bytes of OUT but for the room that was asked for, which is the caller's own wish in each file. */
+static uint64_t written(const struct hk_out *out, const struct hk_convert_options *opt)
+{
+    const uint64_t room = opt->room != HK_NO_ROOM ? opt->room : 0, size = hk_out_offset(out);
+    return size > room ? size - room : 0;
+}
+
 /* OPT->max_output is what the files may still have. */
 static enum hk_status save_file(const struct hk_saving *s, size_t number,
                                 struct hk_convert_options *opt, struct hk_stage *stage,
@@ -58,10 +65,10 @@ static enum hk_status save_file(const struct hk_saving *s, size_t number,
     if (status != HK_OK)
         return status;
     status = write_shard(s, number, opt, out, err);
-    if (status == HK_OK && hk_out_offset(out) >= opt->max_output)
+    if (status == HK_OK && written(out, opt) >= opt->max_output)
         opt->max_output = 1;
     else if (status == HK_OK)
-        opt->max_output -= hk_out_offset(out);
+        opt->max_output -= written(out, opt);
     if (status == HK_OK)
         return hk_out_commit(&out, err);
     hk_out_discard(&out);

@@ -80,6 +80,18 @@ letters() { head -c "$1" /dev/zero | tr '\0' x; }
     hk-verify --strict n.hk >verified
 }
 
+@test "--room is no part of what the files of a set may have together" {
+    mkhk m.hk '{"tensors":[{"name":"a","type":"uint8","shape":[100],"data":{"zero":100}},
+        {"name":"b","type":"uint8","shape":[100],"data":{"zero":100}},
+        {"name":"c","type":"uint8","shape":[100],"data":{"zero":100}}]}'
+    t hk-convert --room 40M --split-size 100 m.hk s.hk
+    assert_status 0
+    assert_room s-00001-of-00003.hk $((40 << 20))
+    hk-convert s.hk.index.json one.hk
+    t hk-diff one.hk m.hk
+    assert_status 0
+}
+
 @test "--room is checked before anything is opened" {
     local value
     for value in '' x 5x -1 1.5 99999999999999999999 5G; do
