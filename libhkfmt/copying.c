@@ -144,7 +144,7 @@ enum hk_status hk_copying_finish(struct hk_copying *c, struct hk_error *err)
         if (align_ok(padded, f->header.alignment, &padded) && padded > end)
             end = padded;
     }
-    return end == 0 ? HK_OK : hk_stream_read(c->from, end, c->chunk, 0, err);
+    return end == 0 ? HK_OK : hk_stream_finish(c->from, end, err);
 }
 
 void hk_copying_end(struct hk_copying *c)

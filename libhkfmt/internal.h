@@ -289,6 +289,8 @@ enum hk_status hk_open_hf(struct hk_file **out, const char *path, struct hk_erro
 enum hk_status hk_build_targets(struct hk_file *f, struct hk_error *err);
 
 void hk_stream_free(struct hk_stream *stream);
+/* All up to END, where the model ends, has come, and no other model follows. */
+enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error *err);
 
 /* A file of one part, which it takes over (released on failure). NULL: out of memory. */
 struct hk_file *hk_file_of(struct hk_part *part);

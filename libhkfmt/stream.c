@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "libhkfmt/foreign/gguf.h"
+#include "libhkfmt/several.h"
 
 enum { FIRST_READ = 64 * 1024, SKIP_SIZE = 64 * 1024 };
 
@@ -183,4 +184,23 @@ enum hk_status hk_stream_read(struct hk_file *f, uint64_t offset, void *buf, siz
     if (status != HK_OK)
         return status;
     return got < n - known ? ended(s, end, err) : HK_OK;
+}
+
+/* The bytes that were read with the head are looked at first. */
+enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error *err)
+{
+    struct hk_stream *s = f->stream;
+    uint8_t next[16];
+    size_t n = 0, got = 0;
+    enum hk_status status = hk_stream_read(f, end, next, 0, err);
+    if (status != HK_OK)
+        return status;
+    if (end < s->have) {
+        n = s->have - end < sizeof next ? (size_t)(s->have - end) : sizeof next;
+        memcpy(next, s->buf + end, n);
+    }
+    status = read_full(s, next + n, sizeof next - n, &got, err);
+    if (status != HK_OK || n + got < sizeof next || !hk_starts_model(next, UINT64_MAX))
+        return status;
+    return hk_fail(err, HK_E_FORMAT, end, HK_SEVERAL_FILES);
 }

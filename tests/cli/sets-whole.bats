@@ -392,6 +392,9 @@ ROWS
                 t $program $file $count
                 assert_fails 1 'several files put together'
             done
+            t_sh "cat $file | hk-convert -f - out.hk"
+            assert_status 1
+            [[ $file == cat.gguf ]] || assert_err_has 'several files put together'
             t hk-meta set $file general.name x
             assert_status 1
             t hk-append --eval e.json $file
