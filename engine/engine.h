@@ -6,7 +6,7 @@
 #ifndef HKE_ENGINE_H
 #define HKE_ENGINE_H
 
-#include "engine/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "libhkfmt/hkfmt.h"
 
 /* ---- a model ---- */

@@ -3,8 +3,8 @@
 #ifndef HKE_MODEL_H
 #define HKE_MODEL_H
 
+#include "engine/cpu/pool.h"
 #include "engine/engine.h"
-#include "engine/pool.h"
 #include "kernels/kernels.h"
 
 /* ---- architectures (arch.c) ---- */

@@ -1,6 +1,6 @@
 /* What the types are made of, and where activations lie in memory. */
 #include "kernels/kernels.h"
-#include "libhkfmt/blocks.h"
+#include "libhkfmt/tensor/blocks.h"
 
 struct type_info {
     uint8_t kind;

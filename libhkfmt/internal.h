@@ -4,9 +4,9 @@
 
 #include <stdarg.h>
 
-#include "libhkfmt/ends.h"
+#include "libhkfmt/base/source.h"
+#include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hkfmt.h"
-#include "libhkfmt/source.h"
 
 /* Format one line into TEXT, escaping what would disturb a terminal (error.c). */
 void hk_vline(char *text, size_t size, const char *fmt, va_list ap)
@@ -273,8 +273,8 @@ const char *hk_sniff(const uint8_t *p, uint64_t n);
 enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
                              struct hk_error *err);
 
-/* Parse the safetensors of F's only part into F (foreign/st_read.c): tensors in order of their
- * bytes, metadata of __metadata__ as foreign/st.h says. */
+/* Parse the safetensors of F's only part into F (safetensors/read.c): tensors in order of their
+ * bytes, metadata of __metadata__ as safetensors/st.h says. */
 enum hk_status hk_parse_safetensors(struct hk_file *f, struct hk_error *err);
 
 /* What PART is by its first bytes; HK_FORMAT_HK also if it is none of all (reader.c). */
@@ -282,7 +282,7 @@ enum hk_format hk_format_of(const struct hk_part *part);
 /* Parse F's only part as FORMAT, GGUF or safetensors; the indexes are not built. */
 enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err);
 
-/* The Hugging Face model in directory PATH (foreign/hf_open.c). */
+/* The Hugging Face model in directory PATH (hf/open.c). */
 enum hk_status hk_open_hf(struct hk_file **out, const char *path, struct hk_error *err);
 
 /* Sort the targets that shared_ref entries can have; before any hk_tensor_resolve(). */
@@ -306,7 +306,7 @@ void hk_capture_fault(void *capture, const struct hk_fault *fault);
 enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
                                 struct hk_error *err);
 
-/* ---- SHA-256 over libcrypto (digest.c) ---- */
+/* ---- SHA-256 over libcrypto (base/sha256.c) ---- */
 
 struct hk_sha256; /* a running digest */
 enum hk_status hk_sha256_new(struct hk_sha256 **out, struct hk_error *err);

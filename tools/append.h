@@ -2,7 +2,7 @@
 #ifndef HK_APPEND_H
 #define HK_APPEND_H
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 /* A payload ready to be copied: SIZE bytes from the beginning of FD, which the caller closes. */
 struct payload {

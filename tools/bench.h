@@ -3,7 +3,7 @@
 #define HK_BENCH_H
 
 #include "engine/engine.h"
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 /* ---- what the command line says (bench_options.c) ---- */
 

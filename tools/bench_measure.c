@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "engine/random.h"
+#include "engine/sample/random.h"
 #include "kernels/kernels.h"
 #include "tools/bench.h"
 

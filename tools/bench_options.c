@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/pool.h"
+#include "engine/cpu/pool.h"
 #include "tools/bench.h"
-#include "tools/machine.h"
+#include "tools/lib/machine.h"
 
 enum {
     DEFAULT_PREFILL = 512,

@@ -2,7 +2,7 @@
 #ifndef HK_CONVERT_TOOL_H
 #define HK_CONVERT_TOOL_H
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 struct convert_job {
     const char *in, *out;

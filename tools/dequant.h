@@ -2,7 +2,7 @@
 #ifndef HK_DEQUANT_H
 #define HK_DEQUANT_H
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 enum dequant_form { DEQUANT_RAW, DEQUANT_NPY, DEQUANT_JSON, DEQUANT_TEXT };
 

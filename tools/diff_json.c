@@ -3,7 +3,7 @@
 
 #include "tools/diff.h"
 #include "tools/inspect.h"
-#include "tools/records.h"
+#include "tools/lib/records.h"
 
 /* Members of an object come in three lists. */
 typedef json_t *entry_fn(const struct diff *d, size_t i, int *kind);

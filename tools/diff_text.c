@@ -4,7 +4,7 @@
 
 #include "tools/diff.h"
 #include "tools/inspect.h"
-#include "tools/records.h"
+#include "tools/lib/records.h"
 
 enum { NAME_COLUMNS = HK_MAX_NAME, VALUE_COLUMNS = 48 };
 

@@ -2,7 +2,7 @@
 #ifndef TOOL_HASH_H
 #define TOOL_HASH_H
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 /* ---- lines as sha256sum writes them (hash_line.c) ---- */
 

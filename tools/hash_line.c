@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "tools/hash.h"
-#include "tools/output.h"
+#include "tools/lib/output.h"
 
 static const char base_mark[] = ":base", tensor_mark[] = ":tensor:";
 

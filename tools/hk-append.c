@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tools/append.h"
-#include "tools/threads.h"
+#include "tools/lib/threads.h"
 
 enum {
     OPT_LORA,

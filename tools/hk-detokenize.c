@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/tokenizer.h"
-#include "tools/output.h"
-#include "tools/tool.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "tools/lib/output.h"
+#include "tools/lib/tool.h"
 
 enum { CHUNK = 1 << 16 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "tools/diff.h"
-#include "tools/threads.h"
+#include "tools/lib/threads.h"
 
 enum {
     OPT_APPENDIX,

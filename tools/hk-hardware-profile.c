@@ -4,9 +4,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "engine/cores.h"
-#include "tools/machine.h"
-#include "tools/tool.h"
+#include "engine/cpu/cores.h"
+#include "tools/lib/machine.h"
+#include "tools/lib/tool.h"
 
 enum option { OPT_TABLE };
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "tools/hash.h"
-#include "tools/threads.h"
+#include "tools/lib/threads.h"
 
 enum { OPT_BASE, OPT_CHECK, OPT_FILE, OPT_JSON, OPT_QUIET, OPT_STATUS, OPT_TENSORS, OPT_THREADS };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tools/inspect.h"
-#include "tools/records.h"
+#include "tools/lib/records.h"
 
 enum { OPT_APPENDIX, OPT_FULL, OPT_HEADER, OPT_METADATA, OPT_TABLE, OPT_TENSORS };
 

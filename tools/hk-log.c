@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/records.h"
+#include "tools/lib/records.h"
 
 enum { OPT_EXTRACT, OPT_FORCE, OPT_MAX_OUTPUT, OPT_OUTPUT, OPT_RAW, OPT_TABLE, OPT_TO };
 

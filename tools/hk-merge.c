@@ -1,8 +1,8 @@
 /* hk-merge: fold adapters and deltas of the version history into the tensors of a new .hk. */
 #include <stdlib.h>
 
-#include "tools/adapter_name.h"
-#include "tools/records.h"
+#include "tools/lib/adapter_name.h"
+#include "tools/lib/records.h"
 
 enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TYPE };
 

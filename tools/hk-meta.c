@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/input.h"
 #include "tools/inspect.h"
+#include "tools/lib/input.h"
 #include "tools/meta.h"
 
 enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_NO_WAIT, OPT_TABLE, OPT_TYPE };

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/cpu/pool.h"
 #include "engine/engine.h"
-#include "engine/pool.h"
-#include "tools/adapters.h"
-#include "tools/input.h"
-#include "tools/machine.h"
-#include "tools/tool.h"
+#include "tools/lib/adapters.h"
+#include "tools/lib/input.h"
+#include "tools/lib/machine.h"
+#include "tools/lib/tool.h"
 
 enum { MAX_TEXT = 1 << 30, DEFAULT_CTX = 512 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 enum { OPT_DRY_RUN, OPT_REPAIR, OPT_NO_WAIT };
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/input.h"
-#include "tools/output.h"
+#include "tools/lib/input.h"
+#include "tools/lib/output.h"
 #include "tools/run.h"
 
 enum { MAX_PROMPT = 1 << 30 };

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/signature.h"
-#include "tools/threads.h"
+#include "tools/lib/signature.h"
+#include "tools/lib/threads.h"
 
 enum { OPT_FORCE, OPT_KEY, OPT_OUTPUT, OPT_THREADS };
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/tokenizer.h"
-#include "tools/output.h"
-#include "tools/tool.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "tools/lib/output.h"
+#include "tools/lib/tool.h"
 
 enum { CHUNK = 1 << 20, MAX_HELD = 1 << 30 };
 

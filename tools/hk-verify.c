@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/signature.h"
-#include "tools/threads.h"
+#include "tools/lib/signature.h"
+#include "tools/lib/threads.h"
 
 enum { OPT_KEY, OPT_PAYLOAD, OPT_SIGNATURE, OPT_STRICT, OPT_TEXT, OPT_THREADS };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 static const struct {
     const char *name, *job;

@@ -2,7 +2,7 @@
 #ifndef HK_INSPECT_H
 #define HK_INSPECT_H
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 enum {
     INSPECT_HEADER = 1,

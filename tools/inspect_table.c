@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tools/inspect.h"
-#include "tools/records.h"
+#include "tools/lib/records.h"
 
 /* Cells of a hostile file must not widen every row: names may have 65535 bytes there. */
 enum { VALUE_COLUMNS = 72, NAME_COLUMNS = HK_MAX_NAME };

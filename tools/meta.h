@@ -2,7 +2,7 @@
 #ifndef HK_META_H
 #define HK_META_H
 
-#include "tools/tool.h"
+#include "tools/lib/tool.h"
 
 /* What a value is called on the command line and in JSON: the six types of the format, and the
  * arrays that are kept as bytes. */

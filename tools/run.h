@@ -3,10 +3,10 @@
 #define HK_RUN_H
 
 #include "engine/engine.h"
-#include "engine/sampler.h"
-#include "engine/stop.h"
-#include "tools/adapters.h"
-#include "tools/tool.h"
+#include "engine/sample/sampler.h"
+#include "engine/sample/stop.h"
+#include "tools/lib/adapters.h"
+#include "tools/lib/tool.h"
 
 /* ---- what the command line says (run_options.c) ---- */
 

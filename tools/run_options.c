@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/pool.h"
-#include "tools/machine.h"
+#include "engine/cpu/pool.h"
+#include "tools/lib/machine.h"
 #include "tools/run.h"
 
 enum option {

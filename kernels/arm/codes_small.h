@@ -4,8 +4,8 @@
 
 #include "kernels/arm/panel.h"
 #include "kernels/bits.h"
-#include "libhkfmt/blocks.h"
-#include "libhkfmt/tables.h"
+#include "libhkfmt/tensor/blocks.h"
+#include "libhkfmt/tensor/tables.h"
 
 ALWAYS float half_at(const uint8_t *p)
 {

@@ -1,11 +1,11 @@
 /* Blocks of 32 with one scale, and a pair of 16s with a scale each (nvfp4), as int8 values.
- * Portable. Layouts: libhkfmt/blocks.h; values: the decoders of libhkfmt. */
+ * Portable. Layouts: libhkfmt/tensor/blocks.h; values: the decoders of libhkfmt. */
 #ifndef HKK_UNPACK_SMALL_H
 #define HKK_UNPACK_SMALL_H
 
 #include "kernels/bits.h"
-#include "libhkfmt/blocks.h"
-#include "libhkfmt/tables.h"
+#include "libhkfmt/tensor/blocks.h"
+#include "libhkfmt/tensor/tables.h"
 
 /* Weight i is d * v[i] + m; of nvfp4, d * v[i] for the first 16 and m * v[i] for the others. */
 struct small {

@@ -1,5 +1,5 @@
 /* Super-blocks of 256 as int8 values with an integer scale, and perhaps an integer minimum, for
- * each 16. Portable. Layouts: libhkfmt/blocks.h; values: the decoders of libhkfmt.
+ * each 16. Portable. Layouts: libhkfmt/tensor/blocks.h; values: the decoders of libhkfmt.
  *
  * Bounds of one super-block's sum of scale * v * q over 256 elements with |q| <= 127, all below
  * 2^31: largest |scale| * |v| is q2_k 15*3, q3_k 32*4, q4_k 63*15, q5_k 63*31, q6_k 128*32 (sum
@@ -10,8 +10,8 @@
 
 #include "kernels/bits.h"
 #include "kernels/tmpl/unpack_small.h"
-#include "libhkfmt/blocks.h"
-#include "libhkfmt/tables.h"
+#include "libhkfmt/tensor/blocks.h"
+#include "libhkfmt/tensor/tables.h"
 
 /* Weight i is d * scale[i / 16] * v[i] - dmin * min[i / 16]. */
 struct super {

@@ -6,8 +6,8 @@
 #include <immintrin.h>
 
 #include "kernels/bits.h"
-#include "libhkfmt/blocks.h"
-#include "libhkfmt/tables.h"
+#include "libhkfmt/tensor/blocks.h"
+#include "libhkfmt/tensor/tables.h"
 
 static inline __m128i load16(const void *p)
 {

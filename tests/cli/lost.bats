@@ -174,7 +174,7 @@ split('[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+'), split('\\\\p{N}'), le
         hk-tokenize --no-bos --ids m.hk "$text" >ids || fail "$name"
         hk-detokenize --json --ids m.hk <ids >back.json
         [[ $(json back.json 'v["text"] + "."') == "$text." ]] || fail "$name"
-    done < <(sed -n 's/^    ROW("\([^"]*\)".*/\1/p' "$ROOT/libhkfmt/pre_patterns.c")
+    done < <(sed -n 's/^    ROW("\([^"]*\)".*/\1/p' "$ROOT/libhkfmt/model/pre_patterns.c")
     [[ $count -ge 70 ]] || fail "only $count names"
     hk-meta --type string set m.hk tokenizer.ggml.pre no-such
     t hk-tokenize m.hk x

@@ -4,7 +4,7 @@
  * is repeated as often as the last option says.
  *
  * Whatever comes out as ids comes back as text, also piece by piece and cut in two. */
-#include "engine/tokenizer.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_TOKENS = 4096, MAX_TEXT = 1 << 15, SHORT_TEXT = 3000 };

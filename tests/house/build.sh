@@ -33,25 +33,26 @@ build V=1 all >"$work/log" 2>&1
 none 'a second run compiles and links nothing' "$(grep -E ' -o |^ar ' "$work/log")"
 
 # The makefile's own record of who includes a header, checked against the sources.
-touch libhkfmt/le.h
+touch libhkfmt/base/le.h
 build V=1 all >"$work/log" 2>&1
 same 'a touched header rebuilds what includes it' \
-    "$(find out -name '*.d' ! -path 'out/tests/*' -exec grep -lE '(^| )libhkfmt/le\.h( |:|$)' {} + |
+    "$(find out -name '*.d' ! -path 'out/tests/*' -exec grep -lE '(^| )libhkfmt/base/le\.h( |:|$)' {} + |
         sed 's/\.d$/.o/' | sort)" \
     "$(compiled)"
-direct=$(grep -lF '"libhkfmt/le.h"' libhkfmt/*.c | sed 's:^\(.*\)\.c$:out/\1.o:' | sort)
+direct=$(grep -lF '"libhkfmt/base/le.h"' libhkfmt/*/*.c | sed 's:^\(.*\)\.c$:out/\1.o:' | sort)
 none 'no direct includer is left out' "$(printf '%s\n' "$direct" | while IFS= read -r object; do
     compiled | grep -qxF "$object" || printf '%s\n' "$object"
 done)"
-none 'what does not include it is left alone' "$(compiled | grep -x 'out/libhkfmt/types.o')"
+none 'what does not include it is left alone' "$(compiled | grep -x 'out/libhkfmt/tensor/types.o')"
 
-touch libhkfmt/types.c
+touch libhkfmt/tensor/types.c
 build V=1 all >"$work/log" 2>&1
-same 'a touched source rebuilds one object' out/libhkfmt/types.o "$(compiled)"
-works 'V=1 shows whole commands' grep -qE "^$CC .* -c -o out/libhkfmt/types.o libhkfmt/types.c" "$work/log"
-touch libhkfmt/types.c
+same 'a touched source rebuilds one object' out/libhkfmt/tensor/types.o "$(compiled)"
+works 'V=1 shows whole commands' \
+    grep -qE "^$CC .* -c -o out/libhkfmt/tensor/types.o libhkfmt/tensor/types.c" "$work/log"
+touch libhkfmt/tensor/types.c
 build all >"$work/log" 2>&1
-same 'without it a line says what is made' '  CC    libhkfmt/types.o' "$(grep -F ' CC ' "$work/log")"
+same 'without it a line says what is made' '  CC    libhkfmt/tensor/types.o' "$(grep -F ' CC ' "$work/log")"
 
 # Installing, as a package would.
 root=$work/root

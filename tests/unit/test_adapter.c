@@ -1,7 +1,7 @@
 /* Adapters on a made base: merged tensors against a reference in double, everything that cannot be
  * applied refused by name, and payloads cut and broken anywhere. */
-#include "libhkfmt/le.h"
-#include "tests/unit/mini_model.h"
+#include "libhkfmt/base/le.h"
+#include "tests/lib/mini_model.h"
 
 struct part { /* a tensor of an adapter */
     const char *name;

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libhkfmt/adapter.h"
-#include "tests/unit/tap.h"
+#include "libhkfmt/adapter/adapter.h"
+#include "tests/lib/tap.h"
 
 #define Q "model.layers.1.self_attn.q_proj"
 

@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "libhkfmt/wire.h"
-#include "tests/unit/sample.h"
+#include "libhkfmt/hk/wire.h"
+#include "tests/lib/sample.h"
 
 /* ---- the calls that change a file, counted, broken off or refused ---- */
 

@@ -1,5 +1,5 @@
 /* hk_convert(): what is kept, what is recorded, and what is refused by name. */
-#include "tests/unit/mk_gguf.h"
+#include "tests/lib/mk_gguf.h"
 
 enum { U32 = 4, F32 = 6, STRING = 8, U64 = 10 };
 

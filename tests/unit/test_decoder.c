@@ -1,6 +1,6 @@
 /* hk_decoder_*: plain, dual-mode, split and tiled tensors and references from hand-made bytes, any
  * range of them, and what is refused. */
-#include "tests/unit/box.h"
+#include "tests/lib/box.h"
 
 /* ---- dual mode: the vectors of format-notes 4.3, and a second block ---- */
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "libhkfmt/internal.h"
-#include "tests/unit/tap.h"
+#include "tests/lib/tap.h"
 
 static const char *fixtures(void)
 {

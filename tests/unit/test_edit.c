@@ -5,9 +5,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "libhkfmt/edit.h"
-#include "libhkfmt/wire.h"
-#include "tests/unit/sample.h"
+#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/wire.h"
+#include "tests/lib/sample.h"
 
 static void save(const char *path, const struct image *image)
 {

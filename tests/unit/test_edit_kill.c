@@ -6,10 +6,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "libhkfmt/convert.h"
-#include "libhkfmt/edit.h"
-#include "libhkfmt/wire.h"
-#include "tests/unit/sample.h"
+#include "libhkfmt/convert/convert.h"
+#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/wire.h"
+#include "tests/lib/sample.h"
 
 /* ---- the wrapped calls ---- */
 

@@ -2,7 +2,7 @@
  * here. What is expected follows from hk(5). */
 #include <utf8proc.h>
 
-#include "tests/unit/vocabulary.h"
+#include "tests/lib/vocabulary.h"
 
 /* Byte tokens are numbered as their bytes; then the added tokens. */
 enum { LETTERS = 256, STRIP = LETTERS, LEFT, RIGHT, BOTH, WORD, NORMAL, CAFE, CONTROL, SIZE };

@@ -1,7 +1,7 @@
 /* A text that is encoded in parts, as hke_encode_cut() divides it, has the ids of the whole: over
  * random vocabularies of each kind and random texts, cut at every place. And what a vocabulary may
  * cost. */
-#include "tests/unit/vocabulary.h"
+#include "tests/lib/vocabulary.h"
 
 enum { BYTES = 256, PIECES = 40, ADDED = 4, FIRST = 3, SIZE = FIRST + BYTES + PIECES + ADDED };
 

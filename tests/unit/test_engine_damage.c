@@ -1,6 +1,6 @@
 /* Vocabularies with every byte changed in turn: refused, or a tokenizer that works; no crash, no
  * hang, no report of a sanitizer. */
-#include "tests/unit/vocabulary.h"
+#include "tests/lib/vocabulary.h"
 
 static const char *const pieces[] = {"<unk>", "<s>",    "</s>",   "<0x0A>",   BLANK,     "h",
                                      "e",     "l",      "o",      "he",       "ll",      "hell",

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "tests/unit/tap.h"
+#include "tests/lib/tap.h"
 
 enum { PATH = 4096, MOST_IDS = 8192 };
 

@@ -9,8 +9,8 @@
 
 #include "engine/engine.h"
 #include "engine/model.h"
-#include "tests/unit/sanitized.h"
-#include "tests/unit/tap.h"
+#include "tests/lib/sanitized.h"
+#include "tests/lib/tap.h"
 
 /* Bytes of this process that are locked. */
 static uint64_t locked(void)

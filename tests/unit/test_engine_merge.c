@@ -2,7 +2,7 @@
  * words. */
 #include <math.h>
 
-#include "tests/unit/vocabulary.h"
+#include "tests/lib/vocabulary.h"
 
 enum { PIECES = 40, PIECE = 40, WORD = 2100 };
 

@@ -1,6 +1,6 @@
 /* What a model has to be, and what a context does with it: every refusal by its reason, the same
  * bits for every batch, the edges of a context. */
-#include "tests/unit/mini_model.h"
+#include "tests/lib/mini_model.h"
 
 /* ---- refusals ---- */
 

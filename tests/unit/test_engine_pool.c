@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/cores.h"
-#include "engine/pool.h"
-#include "tests/unit/sanitized.h"
-#include "tests/unit/tap.h"
+#include "engine/cpu/cores.h"
+#include "engine/cpu/pool.h"
+#include "tests/lib/sanitized.h"
+#include "tests/lib/tap.h"
 
 static struct hke_pool *pool_of(unsigned threads)
 {

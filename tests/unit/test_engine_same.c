@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "tests/unit/tap.h"
+#include "tests/lib/tap.h"
 
 enum { PATH = 4096, TEXT = 300, SHORT = 40, VOCAB = 512, GENERATED = 24 };
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/random.h"
-#include "engine/sampler.h"
-#include "engine/stop.h"
-#include "tests/unit/tap.h"
+#include "engine/sample/random.h"
+#include "engine/sample/sampler.h"
+#include "engine/sample/stop.h"
+#include "tests/lib/tap.h"
 
 static struct hke_sampler *made(const struct hke_sampling *opt, size_t vocab)
 {

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "tests/unit/sanitized.h"
-#include "tests/unit/tap.h"
+#include "tests/lib/sanitized.h"
+#include "tests/lib/tap.h"
 
 enum { PROMPT = 24, STEPS = 8, VOCAB = 512 };
 enum { GOOD = 10, ALLOCATED, FAILED, NO_FILTER }; /* statuses of a child */

@@ -6,8 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/tokenizer.h"
-#include "tests/unit/tap.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "tests/lib/tap.h"
 
 enum { PATH = 4096 };
 

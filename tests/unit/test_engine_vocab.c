@@ -1,6 +1,6 @@
 /* Tokenizers over vocabularies made here: every check of the loader has a row; what the keys of a
  * file change. */
-#include "tests/unit/vocabulary.h"
+#include "tests/lib/vocabulary.h"
 
 /* ---- the two vocabularies ---- */
 

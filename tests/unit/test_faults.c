@@ -1,6 +1,6 @@
 /* Every check of the .hk parser has a row here: one field of a valid file changed, the fault that
  * hk_verify() must report, where, and what hk_open() must return. */
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 enum place { HEADER, PAIR, PAIR_TYPE, TENSOR, CODES, SECTIONS, RECORD };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "libhkfmt/internal.h"
-#include "tests/unit/tap.h"
+#include "tests/lib/tap.h"
 
 /* What a tensor's faults were: their codes, joined. */
 struct heard {

@@ -1,6 +1,6 @@
 /* The GGUF reader: what each value becomes, every rule with the field that breaks it, and a file
  * cut at every length and changed in every byte. */
-#include "tests/unit/mk_gguf.h"
+#include "tests/lib/mk_gguf.h"
 
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 };
 

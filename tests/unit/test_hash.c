@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 enum { SIZE = HK_SHA256_SIZE };
 typedef uint8_t digest[SIZE];

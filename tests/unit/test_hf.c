@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "engine/model.h"
-#include "libhkfmt/foreign/hf.h"
-#include "libhkfmt/le.h"
-#include "tests/unit/tap.h"
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/hf/hf.h"
+#include "tests/lib/tap.h"
 
 #include "libhkfmt/internal.h"
 

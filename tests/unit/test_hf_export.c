@@ -2,7 +2,7 @@
  * because the directory could not tell it. */
 #include <math.h>
 
-#include "tests/unit/mk_hf.h"
+#include "tests/lib/mk_hf.h"
 
 /* ---- tensors ---- */
 

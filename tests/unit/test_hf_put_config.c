@@ -1,6 +1,6 @@
 /* config.json and generation_config.json of a model that becomes a Hugging Face directory: all that
  * transformers needs, what is stored as it was, and what was changed since. */
-#include "tests/unit/mk_hf.h"
+#include "tests/lib/mk_hf.h"
 
 /* ---- where nothing is stored ---- */
 

@@ -2,7 +2,7 @@
  * be written as the files that it was, whatever has been edited since. */
 #include <sys/stat.h>
 
-#include "tests/unit/mk_tokenizer.h"
+#include "tests/lib/mk_tokenizer.h"
 
 /* ---- the way back ---- */
 

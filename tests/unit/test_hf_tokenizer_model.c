@@ -1,6 +1,6 @@
 /* Tokenizers of model directories: tokenizer.model, alone and beside tokenizer.json, and where such
  * tokenizers put a blank. */
-#include "tests/unit/mk_tokenizer.h"
+#include "tests/lib/mk_tokenizer.h"
 
 /* ---- tokenizer.model ---- */
 

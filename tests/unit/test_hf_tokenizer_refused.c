@@ -1,5 +1,5 @@
 /* Tokenizers of model directories: what cannot be done exactly is refused, with the reason. */
-#include "tests/unit/mk_tokenizer.h"
+#include "tests/lib/mk_tokenizer.h"
 
 static const struct refusal {
     char kind; /* b: byte-level; s: SentencePiece-like */

@@ -1,8 +1,8 @@
 /* Files of random layout, as the format allows them, edited, appended to, rolled back, torn and
  * repaired at random: each result is valid, has what was asked and nothing else, and its tensors
  * are what they were. 100 files, 1000 with HK_FULL. */
-#include "libhkfmt/wire.h"
-#include "tests/unit/sample.h"
+#include "libhkfmt/hk/wire.h"
+#include "tests/lib/sample.h"
 
 static char path[64];
 

@@ -1,6 +1,6 @@
 /* A valid .hk cut at every length and with every byte of its head changed: refused, or read as
  * another valid file. Run under the sanitizers this is the crash test of the parser. */
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 /* Faults that leave a file readable: hk_open() does not refuse them. */
 static bool tolerated(const char *code)

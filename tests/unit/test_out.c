@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 static unsigned entries(const char *directory)
 {

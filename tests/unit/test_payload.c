@@ -1,6 +1,6 @@
 /* hk_verify() with payloads finds a NaN or an infinity of every float type at every place, and
  * takes the largest finite values for what they are. */
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 struct kind {
     enum hk_type type;

@@ -1,7 +1,7 @@
 /* safetensors: what a sound file says, what a .hk has there and back again, bit for bit, and a file
  * cut at every length and changed in every byte of its head. */
-#include "libhkfmt/le.h"
-#include "tests/unit/mk_st.h"
+#include "libhkfmt/base/le.h"
+#include "tests/lib/mk_st.h"
 
 /* ---- reading ---- */
 

@@ -1,6 +1,6 @@
 /* safetensors: every rule with the text that breaks it. */
-#include "libhkfmt/le.h"
-#include "tests/unit/mk_st.h"
+#include "libhkfmt/base/le.h"
+#include "tests/lib/mk_st.h"
 
 #define ENTRY(name, dtype, shape, begin, end)                                                      \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin        \

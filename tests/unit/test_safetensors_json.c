@@ -1,6 +1,6 @@
 /* What a safetensors header is written in: JSON by the letter, and base64. */
-#include "libhkfmt/json_scan.h"
-#include "tests/unit/mk_st.h"
+#include "libhkfmt/base/json_scan.h"
+#include "tests/lib/mk_st.h"
 
 static const char json_letters[] = "?$OoAaKsnTFN"; /* one for each token, in their order */
 

@@ -3,7 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 /* ---- what is in a directory ---- */
 

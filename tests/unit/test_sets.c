@@ -2,7 +2,7 @@
  */
 #include <errno.h>
 
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 #define A "m-00001-of-00003.hk"
 #define B "m-00002-of-00003.hk"

@@ -3,8 +3,8 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
-#include "libhkfmt/wire.h"
-#include "tests/unit/sample.h"
+#include "libhkfmt/hk/wire.h"
+#include "tests/lib/sample.h"
 
 struct keys {
     char *secret, *open; /* PEM */

@@ -1,5 +1,5 @@
 /* hk_decoder_*: sparse payloads, those that only claim to be sparse, and those that lie. */
-#include "tests/unit/box.h"
+#include "tests/lib/box.h"
 
 /* ---- two in four ---- */
 

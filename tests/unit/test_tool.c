@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/tap.h"
-#include "tools/tool.h"
+#include "tests/lib/tap.h"
+#include "tools/lib/tool.h"
 
 static struct hk_bytes bytes(const char *s, size_t n)
 {

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/tap.h"
-#include "tools/tool.h"
+#include "tests/lib/tap.h"
+#include "tools/lib/tool.h"
 
 enum { SIZE = 1 << 20 };
 

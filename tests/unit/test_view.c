@@ -2,10 +2,10 @@
 #include <fcntl.h>
 #include <math.h>
 
-#include "libhkfmt/le.h"
-#include "libhkfmt/narrow.h"
-#include "libhkfmt/view.h"
-#include "tests/unit/mk_gguf.h"
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/base/narrow.h"
+#include "libhkfmt/convert/view.h"
+#include "tests/lib/mk_gguf.h"
 
 static struct hk_bytes text(const char *s)
 {

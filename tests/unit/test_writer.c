@@ -1,5 +1,5 @@
 /* What the writer writes reads back; what it must not write it refuses. */
-#include "tests/unit/sample.h"
+#include "tests/lib/sample.h"
 
 static void test_round_trip(uint32_t alignment)
 {

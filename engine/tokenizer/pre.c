@@ -1,0 +1,319 @@
+/* Split patterns: how a byte-level BPE vocabulary wants a text cut before it merges. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tokenizer/tok.h"
+
+/* A pattern may come from the file: bounds on what it can cost. The limits of a match are linear in
+ * the text; a text takes many matches, so a pattern that is not known here also counts its steps:
+ * before each of its items PCRE2 calls back. */
+enum {
+    MAX_PATTERN = 1 << 13,
+    MATCH_LIMIT = 1 << 20, /* and MATCH_STEPS a byte */
+    MATCH_STEPS = 256,
+    HEAP_KIB = 1 << 10, /* and a quarter a byte */
+    JIT_STACK = 1 << 20,
+    FREE_STEPS = 8, /* of a repeat, that cost no more than the call */
+};
+
+/* What \s means in the tokenizers: the White_Space property. PCRE2's \s has U+180E as well. */
+static const char white_space[] = "\\x{09}-\\x{0d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}"
+                                  "\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+
+struct writer {
+    char *p;
+    size_t n;
+};
+
+static void put(struct writer *w, const char *p, size_t n)
+{
+    memcpy(w->p + w->n, p, n);
+    w->n += n;
+}
+
+static void put_string(struct writer *w, const char *s)
+{
+    put(w, s, strlen(s));
+}
+
+/* Copy the escape at P (two bytes), with \s and \S spelled out; \S inside a class stays. */
+static void put_escape(struct writer *w, const char *p, bool in_class)
+{
+    bool space = p[1] == 's', not_space = p[1] == 'S' && !in_class;
+    if (!space && !not_space) {
+        put(w, p, 2);
+        return;
+    }
+    if (!in_class)
+        put_string(w, not_space ? "[^" : "[");
+    put_string(w, white_space);
+    if (!in_class)
+        put_string(w, "]");
+}
+
+/* PATTERN with White_Space for \s. The result is freed by the caller; NULL when out of memory. */
+static char *spell_out(struct hk_bytes pattern, size_t *n)
+{
+    const char *p = (const char *)pattern.p;
+    struct writer w = {malloc(pattern.n * (sizeof white_space + 4) / 2 + sizeof white_space + 8),
+                       0};
+    if (w.p == NULL)
+        return NULL;
+    bool in_class = false;
+    for (size_t i = 0; i < pattern.n; i++) {
+        if (p[i] == '\\' && i + 1 < pattern.n) {
+            put_escape(&w, p + i, in_class);
+            i++;
+            continue;
+        }
+        if (p[i] == '[' && !in_class)
+            in_class = true;
+        else if (p[i] == ']')
+            in_class = false;
+        put(&w, p + i, 1);
+    }
+    *n = w.n;
+    return w.p;
+}
+
+static pcre2_code *compile(const char *p, size_t n, bool counted, int *error, size_t *at)
+{
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (context == NULL) {
+        *error = PCRE2_ERROR_NOMEMORY;
+        return NULL;
+    }
+    pcre2_set_max_pattern_length(context, (size_t)MAX_PATTERN * 16);
+    uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C;
+    if (counted) /* what is done before a match begins is not counted */
+        options |= PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE;
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)p, n, options, error, at, context);
+    pcre2_compile_context_free(context);
+    /* Where the processor has no JIT the interpreter serves, with its frames on the heap. */
+    if (code != NULL)
+        (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+    return code;
+}
+
+/* The length of the escape at P, a backslash; of \x{3000} without its end. */
+static size_t escape_length(const uint8_t *p, size_t n)
+{
+    size_t length = n > 1 ? 2 : 1;
+    if (n > 2 && p[1] == 'c') /* \c\ is one character */
+        return 3;
+    if (n > 2 && (p[1] == 'x' || p[1] == 'o') && p[2] == '{')
+        for (length = 3; length < n && isxdigit(p[length]);)
+            length++;
+    return length;
+}
+
+/* The largest number in braces: how often an item may be tried between two callouts. */
+static uint32_t largest_repeat(struct hk_bytes pattern)
+{
+    uint32_t largest = 0, n = 0;
+    bool in_braces = false;
+    for (size_t i = 0; i < pattern.n; i++) {
+        const uint8_t c = pattern.p[i];
+        if (c == '\\') {
+            i += escape_length(pattern.p + i, pattern.n - i) - 1;
+            in_braces = false;
+            continue;
+        }
+        const bool digit = c >= '0' && c <= '9';
+        in_braces = c == '{' || (in_braces && (digit || c == ',' || c == ' '));
+        n = !in_braces || !digit ? 0 : n <= UINT16_MAX ? 10 * n + (c - '0') : n;
+        largest = n > largest ? n : largest;
+    }
+    return largest;
+}
+
+/* Repeats and long classes are steps without a callout; a back reference compares any length. */
+static enum hk_status weigh(struct tok_pre *pre, struct hk_bytes pattern, const pcre2_code *code,
+                            struct hk_error *err)
+{
+    uint32_t references = 0;
+    (void)pcre2_pattern_info(code, PCRE2_INFO_BACKREFMAX, &references);
+    if (references > 0)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tokenizer.hk.pre_regex: pattern %u has a back reference", pre->n);
+    uint32_t weight = 1 + largest_repeat(pattern) / FREE_STEPS + (uint32_t)(pattern.n >> 10);
+    pre->weight = weight > pre->weight ? weight : pre->weight;
+    return HK_OK;
+}
+
+/* COUNTED: it is not known here. */
+static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern, bool counted,
+                                  struct hk_error *err)
+{
+    if (pre->n == TOK_MAX_PATTERNS || pattern.n > MAX_PATTERN)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "tokenizer.hk.pre_regex: more than %d patterns or %d bytes",
+                       TOK_MAX_PATTERNS, MAX_PATTERN);
+    size_t n = 0, at = 0;
+    int error = 0;
+    char *p = spell_out(pattern, &n);
+    if (p == NULL)
+        return hk_fail_nomem(err);
+    pcre2_code *code = compile(p, n, counted, &error, &at);
+    free(p);
+    if (code == NULL) {
+        PCRE2_UCHAR text[128] = "";
+        (void)pcre2_get_error_message(error, text, sizeof text);
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tokenizer.hk.pre_regex: pattern %u: %s", pre->n, (const char *)text);
+    }
+    pre->code[pre->n] = code;
+    enum hk_status s = counted ? weigh(pre, pattern, code, err) : HK_OK;
+    pre->n++;
+    return s;
+}
+
+static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
+                               struct hk_error *err)
+{
+    struct hk_array a;
+    enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
+    if (s != HK_OK)
+        return s;
+    struct hk_bytes pattern[TOK_MAX_PATTERNS];
+    for (uint32_t i = 0; i < a.count && i < TOK_MAX_PATTERNS; i++)
+        pattern[i] = hk_array_string(&a, i);
+    const struct hk_pre_tokenizer *row =
+        a.count <= TOK_MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
+    t->pre.named = row != NULL && !row->over_blanks;
+    for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
+        s = add_pattern(&t->pre, hk_array_string(&a, i), row == NULL || row->costly, err);
+    hk_array_free(&a);
+    return s;
+}
+
+static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_tokenizer *row,
+                                 struct hk_error *err)
+{
+    enum hk_status s = HK_OK;
+    for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && s == HK_OK; i++) {
+        const char *p = row->pattern[i];
+        s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, row->costly,
+                        err);
+    }
+    t->pre.named = !row->over_blanks;
+    t->ignore_merges = row->whole_words;
+    t->add_bos = row->bos;
+    return s;
+}
+
+enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                struct hk_error *err)
+{
+    const struct hk_kv *own = hk_kv_find(f, "tokenizer.hk.pre_regex");
+    if (own != NULL)
+        return load_own(t, own, err);
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.pre");
+    struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
+    enum hk_status s = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
+    if (s != HK_OK)
+        return s;
+    const struct hk_pre_tokenizer *row = hk_pre_tokenizer(name);
+    if (row == NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
+                       "tokenizer.ggml.pre: unknown pre-tokenizer \"%.*s\"", HK_STR(name));
+    return load_named(t, row, err);
+}
+
+void hke_tok_pre_free(struct tok_pre *p)
+{
+    for (unsigned i = 0; i < p->n; i++)
+        pcre2_code_free(p->code[i]);
+    p->n = 0;
+}
+
+/* Before an item of a pattern: a step, and those that the position moved by. */
+static int count_step(pcre2_callout_block *b, void *arg)
+{
+    struct tok_run *r = arg;
+    size_t from = r->match_at, to = b->current_position;
+    r->match_at = to;
+    r->work += r->t->pre.weight + (to > from ? to - from : from - to);
+    return r->work <= r->budget ? 0 : PCRE2_ERROR_CALLOUT;
+}
+
+static bool prepare_matching(struct tok_run *r)
+{
+    if (r->match != NULL)
+        return true;
+    r->match = pcre2_match_data_create(1, NULL);
+    r->context = pcre2_match_context_create(NULL);
+    r->jit_stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, NULL);
+    if (r->match == NULL || r->context == NULL)
+        return false;
+    if (r->t->pre.weight > 0)
+        pcre2_set_callout(r->context, count_step, r);
+    if (r->jit_stack != NULL)
+        pcre2_jit_stack_assign(r->context, NULL, r->jit_stack);
+    return true;
+}
+
+/* The next match in TEXT from AT on that is not empty. *FOUND false: there is none. */
+static enum hk_status next_match(struct tok_run *r, const pcre2_code *code, struct hk_bytes text,
+                                 size_t at, bool *found, size_t bounds[2])
+{
+    uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+    r->match_at = at;
+    int n = pcre2_match(code, text.p, text.n, at, options, r->match, r->context);
+    *found = n >= 0;
+    if (n == PCRE2_ERROR_NOMEMORY)
+        return hk_fail_nomem(r->err);
+    if (n < 0 && n != PCRE2_ERROR_NOMATCH)
+        return hk_fail(r->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "split pattern: too much work for a text of this length (pcre2 error %d)",
+                       n);
+    if (*found) {
+        const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(r->match);
+        bounds[0] = ovector[0];
+        bounds[1] = ovector[1];
+    }
+    return HK_OK;
+}
+
+static enum hk_status split(struct tok_run *r, unsigned level, struct hk_bytes text);
+
+static enum hk_status part(struct tok_run *r, unsigned level, struct hk_bytes text, size_t from,
+                           size_t to)
+{
+    return from < to ? split(r, level, (struct hk_bytes){text.p + from, to - from}) : HK_OK;
+}
+
+/* Matches of pattern LEVEL and what lies between them are words for the next level; so deep as
+ * there are patterns. */
+static enum hk_status split(struct tok_run *r, unsigned level, struct hk_bytes text)
+{
+    if (level == r->t->pre.n)
+        return hke_tok_word(r, text.p, text.n);
+    size_t at = 0;
+    while (at < text.n) {
+        bool found;
+        size_t m[2];
+        enum hk_status s = next_match(r, r->t->pre.code[level], text, at, &found, m);
+        if (s != HK_OK)
+            return s;
+        if (!found || m[1] <= at || m[0] < at) /* \K in a pattern can point backwards */
+            break;
+        if ((s = part(r, level + 1, text, at, m[0])) != HK_OK ||
+            (s = part(r, level + 1, text, m[0], m[1])) != HK_OK)
+            return s;
+        at = m[1];
+    }
+    return part(r, level + 1, text, at, text.n);
+}
+
+enum hk_status hke_tok_pre_split(struct tok_run *r, struct hk_bytes text)
+{
+    if (!prepare_matching(r))
+        return hk_fail_nomem(r->err);
+    uint64_t steps = MATCH_LIMIT + (uint64_t)MATCH_STEPS * text.n;
+    pcre2_set_match_limit(r->context, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
+    uint64_t kib = HEAP_KIB + text.n / 4;
+    pcre2_set_heap_limit(r->context, kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX);
+    return split(r, 0, text);
+}

@@ -1,0 +1,196 @@
+/* SentencePiece BPE vocabularies: scores order the merges, blanks are spelled U+2581, characters
+ * without a piece fall back to bytes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/tokenizer/tok.h"
+
+static const uint8_t blank[3] = {0xe2, 0x96, 0x81}; /* U+2581 */
+
+static bool is_blank(const uint8_t *p, const uint8_t *end)
+{
+    return end - p >= 3 && memcmp(p, blank, 3) == 0;
+}
+
+struct scored {
+    float score;
+    uint32_t id;
+};
+
+static int by_score(const void *pa, const void *pb)
+{
+    const struct scored *a = pa, *b = pb;
+    int c = (a->score < b->score) - (a->score > b->score);
+    return c != 0 ? c : (a->id > b->id) - (a->id < b->id);
+}
+
+static enum hk_status rank_tokens(struct hke_tokenizer *t, const struct hk_kv *kv,
+                                  const struct hk_array *a, struct scored *order,
+                                  struct hk_error *err)
+{
+    for (uint32_t i = 0; i < a->count; i++) {
+        order[i] = (struct scored){hk_array_f32(a, i), i};
+        if (isnan(order[i].score))
+            return hk_fail(err, HK_E_FORMAT, kv->offset,
+                           "tokenizer.ggml.scores: score of token %u is not a number", i);
+    }
+    qsort(order, a->count, sizeof *order, by_score);
+    for (uint32_t i = 0, rank = 0; i < a->count; i++) {
+        if (i > 0 && order[i].score < order[i - 1].score)
+            rank = i;
+        t->rank[order[i].id] = rank;
+    }
+    return HK_OK;
+}
+
+static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file *f,
+                                  struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.scores");
+    if (kv == NULL)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                       "tokenizer.ggml.scores: a SentencePiece vocabulary needs them");
+    struct hk_array a;
+    enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, err);
+    if (s != HK_OK)
+        return s;
+    struct scored *order = calloc(a.count, sizeof *order);
+    t->rank = calloc(a.count, sizeof *t->rank);
+    if (order == NULL || t->rank == NULL)
+        s = hk_fail_nomem(err);
+    else
+        s = rank_tokens(t, kv, &a, order, err);
+    free(order);
+    hk_array_free(&a);
+    return s;
+}
+
+/* Mark the characters of PIECE, other than a blank, that a blank or a line's end follows. */
+static void mark_joins(struct hke_tokenizer *t, struct hk_bytes piece)
+{
+    const uint8_t *end = piece.p + piece.n;
+    for (size_t i = 1; i < piece.n; i++) {
+        if (is_blank(piece.p + i, end) && !(i >= 3 && is_blank(piece.p + i - 3, end)))
+            t->joins[piece.p[i - 1]] = true;
+        if (piece.p[i] == '\n')
+            t->joins_line[piece.p[i - 1]] = true;
+    }
+}
+
+static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
+{
+    bool *keep = calloc(t->piece.n, sizeof *keep);
+    if (keep == NULL)
+        return hk_fail_nomem(err);
+    for (uint32_t i = 0; i < t->piece.n; i++) {
+        unsigned type = t->type[i];
+        keep[i] = type == HKE_TOKEN_NORMAL || type == HKE_TOKEN_USER || type == HKE_TOKEN_UNUSED;
+        t->has_unused |= type == HKE_TOKEN_UNUSED;
+        if (keep[i])
+            mark_joins(t, tok_string(&t->piece, i));
+    }
+    enum hk_status s = hke_tok_table_build(&t->words, &t->piece, keep, err);
+    free(keep);
+    for (unsigned c = 0; c < 128 && s == HK_OK; c++) {
+        uint8_t letter = (uint8_t)c;
+        t->letter[c] = hke_tok_table_find(&t->words, &t->piece, &letter, 1);
+    }
+    return s;
+}
+
+/* tokenizer.hk.space_prefix. */
+static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file *f,
+                                  struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.space_prefix");
+    struct hk_bytes name;
+    t->space_prefix = true;
+    enum hk_status s =
+        hke_tok_key_bool(f, "tokenizer.ggml.add_space_prefix", &t->space_prefix, err);
+    if (s != HK_OK || kv == NULL)
+        return s;
+    if ((s = hk_kv_string(kv, &name, err)) != HK_OK)
+        return s;
+    t->prefix_single = true;
+    t->prefix_first = hk_bytes_are(name, "first");
+    if (!t->prefix_first && !hk_bytes_are(name, "always"))
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                       "tokenizer.hk.space_prefix: unknown prefix \"%.*s\"", HK_STR(name));
+    return HK_OK;
+}
+
+enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f,
+                                struct hk_error *err)
+{
+    enum hk_status s = load_scores(t, f, err);
+    if (s != HK_OK)
+        return s;
+    for (uint32_t i = t->piece.n; i-- > 0;) {
+        if (t->type[i] == HKE_TOKEN_BYTE)
+            t->byte[hke_tok_byte_piece(tok_string(&t->piece, i))] = i;
+    }
+    s = load_prefix(t, f, err);
+    return s == HK_OK ? index_words(t, err) : s;
+}
+
+/* TEXT with U+2581 for its blanks and for the dummy prefix, in R->escaped. */
+static bool escape(struct tok_run *r, struct hk_bytes text, bool prefix, size_t *n)
+{
+    size_t blanks = prefix;
+    for (size_t i = 0; i < text.n; i++)
+        blanks += text.p[i] == ' ';
+    *n = text.n + 2 * blanks + prefix;
+    if (!hke_tok_grow(&r->escaped, &r->escaped_capacity, *n, 1))
+        return false;
+    uint8_t *out = r->escaped;
+    if (prefix) {
+        memcpy(out, blank, 3);
+        out += 3;
+    }
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == ' ') {
+            memcpy(out, blank, 3);
+            out += 3;
+        } else {
+            *out++ = text.p[i];
+        }
+    }
+    return true;
+}
+
+/* Length of the word at P: up to a blank that no piece has behind the character before it, so that
+ * nothing merges across. */
+static size_t word_length(const bool joins[256], const uint8_t *p, const uint8_t *end)
+{
+    const uint8_t *q = p;
+    while (is_blank(q, end))
+        q += 3;
+    while (q < end) {
+        q = memchr(q, blank[0], (size_t)(end - q));
+        if (q == NULL)
+            break;
+        bool inner = q >= p + 3 && is_blank(q - 3, end);
+        if (is_blank(q, end) && !inner && q > p && !joins[q[-1]])
+            return (size_t)(q - p);
+        q++;
+    }
+    return (size_t)(end - p);
+}
+
+enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool prefix)
+{
+    size_t n;
+    bool begun = text.n > 0 && (text.p[0] == ' ' || is_blank(text.p, text.p + text.n));
+    prefix = prefix && r->t->space_prefix && !(r->t->prefix_single && begun);
+    if (!escape(r, text, prefix, &n))
+        return hk_fail_nomem(r->err);
+    enum hk_status s = HK_OK;
+    for (size_t i = 0; i < n && s == HK_OK;) {
+        const uint8_t *p = r->escaped + i;
+        size_t len = word_length(r->t->joins, p, r->escaped + n);
+        s = hke_tok_word(r, p, len);
+        i += len;
+    }
+    return s;
+}

@@ -1,0 +1,159 @@
+/* A tokenizer as a whole: building it from a file's metadata, and what it says of its vocabulary.
+ */
+#include "engine/tokenizer/tokenizer.h"
+
+#include <stdlib.h>
+
+#include "engine/tokenizer/tok.h"
+
+/* The kind of tokenizer.ggml.model. *NAMED false: the file has no such key. */
+static enum hk_status find_kind(const struct hk_file *f, enum tok_kind *kind, bool *named,
+                                struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.model");
+    *named = kv != NULL;
+    *kind = TOK_SPM;
+    if (kv == NULL)
+        return HK_OK;
+    struct hk_bytes name;
+    enum hk_status s = hk_kv_string(kv, &name, err);
+    if (s != HK_OK)
+        return s;
+    if (hk_bytes_are(name, "gpt2"))
+        *kind = TOK_BPE;
+    else if (!hk_bytes_are(name, "llama"))
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                       "tokenizer.ggml.model: unknown tokenizer \"%.*s\"", HK_STR(name));
+    return HK_OK;
+}
+
+/* Only a key of our own asks for a normalisation: GGUF has none that does, so that the ids from a
+ * GGUF are those that other programs take from it, even where its source normalised (Qwen). */
+static enum hk_status load_normalizer(struct hke_tokenizer *t, const struct hk_file *f,
+                                      struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.normalizer");
+    struct hk_bytes name;
+    if (kv == NULL)
+        return HK_OK;
+    enum hk_status s = hk_kv_string(kv, &name, err);
+    if (s != HK_OK)
+        return s;
+    if (!hk_bytes_are(name, "nfc"))
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                       "tokenizer.hk.normalizer: unknown normalisation \"%.*s\"", HK_STR(name));
+    t->nfc = true;
+    return HK_OK;
+}
+
+static enum hk_status build(struct hke_tokenizer *t, const struct hk_file *f, struct hk_error *err)
+{
+    bool named;
+    enum hk_status s = find_kind(f, &t->kind, &named, err);
+    if (s != HK_OK)
+        return s;
+    t->add_bos = t->kind == TOK_SPM;
+    if (t->kind == TOK_BPE && (s = hke_tok_pre_load(t, f, err)) != HK_OK)
+        return s;
+    if ((s = hke_tok_vocab_load(t, f, err)) != HK_OK)
+        return s;
+    if (!named)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                       "tokenizer.ggml.model: the file does not say what tokenizer it has");
+    if ((s = hke_tok_text_build(t, err)) != HK_OK || (s = hke_tok_flags_load(t, f, err)) != HK_OK ||
+        (s = load_normalizer(t, f, err)) != HK_OK || (s = hke_tok_added_build(t, err)) != HK_OK)
+        return s;
+    s = t->kind == TOK_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
+    if (s == HK_OK)
+        hke_tok_find_cuts(t);
+    return s;
+}
+
+enum hk_status hke_tokenizer_new(struct hke_tokenizer **out, const struct hk_file *f,
+                                 struct hk_error *err)
+{
+    struct hke_tokenizer *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return hk_fail_nomem(err);
+    for (unsigned b = 0; b < 256; b++)
+        t->byte[b] = TOK_NONE;
+    enum hk_status s = build(t, f, err);
+    if (s == HK_OK)
+        *out = t;
+    else
+        hke_tokenizer_free(&t);
+    return s;
+}
+
+static void free_strings(struct tok_strings *s)
+{
+    free(s->p);
+    free(s->off);
+}
+
+void hke_tokenizer_free(struct hke_tokenizer **pt)
+{
+    struct hke_tokenizer *t = *pt;
+    if (t == NULL)
+        return;
+    free_strings(&t->piece);
+    free_strings(&t->text);
+    free(t->type);
+    free(t->ends);
+    free(t->flags);
+    for (size_t i = 0; i < 2; i++) {
+        free(t->added[i].one);
+        free(t->added[i].own);
+    }
+    free(t->rank);
+    free(t->merges.slot);
+    hke_tok_table_free(&t->words);
+    hke_tok_pre_free(&t->pre);
+    free(t);
+    *pt = NULL;
+}
+
+uint32_t hke_vocab_size(const struct hke_tokenizer *t)
+{
+    return t->piece.n;
+}
+
+int64_t hke_bos(const struct hke_tokenizer *t)
+{
+    return t->bos;
+}
+
+int64_t hke_eos(const struct hke_tokenizer *t)
+{
+    return t->eos;
+}
+
+bool hke_adds_bos(const struct hke_tokenizer *t)
+{
+    return t->add_bos && t->bos >= 0;
+}
+
+bool hke_adds_eos(const struct hke_tokenizer *t)
+{
+    return t->add_eos && t->eos >= 0;
+}
+
+bool hke_is_end_token(const struct hke_tokenizer *t, uint32_t id)
+{
+    return id < t->piece.n && t->ends[id];
+}
+
+enum hke_token_type hke_token_type(const struct hke_tokenizer *t, uint32_t id)
+{
+    return t->type[id];
+}
+
+struct hk_bytes hke_token_piece(const struct hke_tokenizer *t, uint32_t id)
+{
+    return tok_string(&t->piece, id);
+}
+
+struct hk_bytes hke_token_bytes(const struct hke_tokenizer *t, uint32_t id)
+{
+    return tok_string(&t->text, id);
+}

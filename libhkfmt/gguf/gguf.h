@@ -1,0 +1,100 @@
+/* What the parts of the GGUF reader and writer share. The layout they follow is GGUF versions 2
+ * and 3: 64-bit counts and lengths, little-endian. */
+#ifndef HK_GGUF_H
+#define HK_GGUF_H
+
+#include "libhkfmt/base/buf.h"
+#include "libhkfmt/base/cursor.h"
+#include "libhkfmt/internal.h"
+
+enum gguf_type {
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPE_COUNT,
+};
+
+enum {
+    GGUF_HEADER_SIZE = 24,
+    GGUF_LEAST_KV = 8 + 1 + 4 + 1,         /* key length, a key of one byte, type, a value */
+    GGUF_LEAST_TENSOR = 8 + 1 + 4 + 4 + 8, /* name length, name, n_dims, type, offset */
+    GGUF_ALIGNMENT = 32,                   /* where general.alignment is absent */
+    GGUF_NAME_LIMIT = 64,                  /* ggml keeps names with a terminator in this many */
+    GGUF_MAX_DIMS = 4,
+    GGUF_MAX_STREAM_HEAD =
+        256 << 20,      /* a head has to be held in memory where it cannot be mapped */
+    GGUF_MAX_DEPTH = 8, /* of arrays in arrays */
+};
+
+/* ---- value types (gguf/types.c) ---- */
+
+/* Bytes of a value of TYPE; 0 for string, array and unknown types. */
+size_t hk_gguf_type_size(unsigned type);
+/* "u8", ... and "array<u8>", ...; NULL for an unknown type. */
+const char *hk_gguf_type_name(unsigned type);
+const char *hk_gguf_array_name(unsigned type);
+/* The type that *NAME begins with; *NAME moves behind it. GGUF_TYPE_COUNT: no type. */
+unsigned hk_gguf_type_parse(const char **name);
+
+/* ---- numbers (gguf/number.c): bits are kept, those of NaN too, in any locale ---- */
+
+double hk_gguf_widen(float f);
+/* Whether D is the widening of a float; sets *F if so. */
+bool hk_gguf_narrow(double d, float *f);
+/* Append D as JSON with DIGITS digits, a string where JSON has no such number. */
+void hk_gguf_json_double(struct hk_buf *b, double d, int digits);
+/* A JSON number or such a string, with the quotes. */
+bool hk_gguf_parse_double(struct hk_bytes token, double *d);
+
+/* ---- reading (gguf/read.c, gguf/value.c, gguf/json.c) ---- */
+
+struct gguf_reader {
+    struct cursor c;
+    bool stream;   /* more bytes may follow what the cursor has */
+    bool short_of; /* the bytes ended early */
+    struct hk_arena *arena;
+    struct hk_error *err;
+    enum hk_status status;
+    const char *kind; /* "key" or "tensor" that is being read, NULL in the header */
+    uint64_t index;
+    struct hk_bytes name;
+};
+
+/* Fail with a text that names the key or tensor at hand; returns false. */
+bool hk_gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt,
+                  ...) HK_PRINTF(4, 5);
+bool hk_gguf_fail_nomem(struct gguf_reader *r);
+/* The next N bytes, holding WHAT, or NULL after failing. */
+const uint8_t *hk_gguf_take(struct gguf_reader *r, uint64_t n, const char *what);
+/* Whether COUNT things of at least LEAST bytes each can follow; fails if not. */
+bool hk_gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what);
+bool hk_gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what);
+bool hk_gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what);
+/* A length and as many bytes. */
+bool hk_gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what);
+/* A type and its value as .hk has it. */
+bool hk_gguf_value(struct gguf_reader *r, struct hk_kv *kv);
+/* Element of an integer type (or bool) at P; a u64 comes as its bits. */
+int64_t hk_gguf_load_int(unsigned type, const uint8_t *p);
+/* The array of COUNT elements of TYPE at the cursor as JSON text, with its exact type name. */
+bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv);
+
+/* ---- writing (gguf/put.c) ---- */
+
+/* The type that KV gets where nothing is recorded; NULL: GGUF has none for it. */
+const char *hk_gguf_default_type(const struct hk_kv *kv);
+/* Append type and value of KV as TYPE says. HK_E_FORMAT and HK_E_RANGE name the key. */
+enum hk_status hk_gguf_put_value(struct hk_buf *b, const struct hk_kv *kv, const char *type,
+                                 struct hk_error *err);
+
+#endif

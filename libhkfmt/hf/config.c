@@ -1,0 +1,284 @@
+/* config.json: what it must say, what it may leave out, and what is refused because it would make
+ * other numbers.
+ *
+ * Required: model_type, architectures, hidden_size, intermediate_size, num_hidden_layers,
+ * num_attention_heads, max_position_embeddings, vocab_size. Where the others are absent or null,
+ * what holds is the default that all the library's versions have had: rms_norm_eps 1e-6, rope_theta
+ * 10000, hidden_act silu, tie_word_embeddings false, biases false, no sliding window (4096 for
+ * mistral). num_key_value_heads and head_dim then follow from num_attention_heads (head_dim of
+ * qwen3: 128), which the tensors' shapes confirm or refute. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libhkfmt/hf/hf.h"
+
+/* ---- family ---- */
+
+static void check_class(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    hk_hf_need(in, c->json, "architectures");
+    const json_t *classes = hk_hf_field(c->json, "architectures");
+    const json_t *name = json_array_get(classes, 0);
+    if (in->status != HK_OK)
+        return;
+    if (json_array_size(classes) == 1 && json_is_string(name) &&
+        strcmp(json_string_value(name), c->family->class_name) == 0)
+        return;
+    char why[80];
+    snprintf(why, sizeof why, "not the [\"%s\"] that model_type has", c->family->class_name);
+    hk_hf_refuse(in, HK_E_UNSUPPORTED, "architectures", classes, why);
+}
+
+static void read_family(struct hk_hf_in *in, struct hk_hf_config *c)
+{
+    struct hk_bytes type = {0};
+    hk_hf_need(in, c->json, "model_type");
+    hk_hf_text(in, c->json, "model_type", &type);
+    if (in->status != HK_OK)
+        return;
+    c->family = hk_hf_family_of_type(type);
+    if (c->family == NULL) {
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "model_type", hk_hf_field(c->json, "model_type"),
+                     "not supported");
+        return;
+    }
+    in->arch = c->family->architecture;
+    check_class(in, c);
+}
+
+/* ---- sizes ---- */
+
+static void read_heads(struct hk_hf_in *in, struct hk_hf_config *c)
+{
+    c->kv_heads = c->heads;
+    hk_hf_count(in, c->json, "num_key_value_heads", &c->kv_heads);
+    /* Null is not the same as absent here: the class's default is for what is absent. */
+    bool absent = json_object_get(c->json, "head_dim") == NULL;
+    c->head_dim = absent ? c->family->head_dim : 0;
+    hk_hf_count(in, c->json, "head_dim", &c->head_dim);
+    if (in->status != HK_OK)
+        return;
+    if (c->heads % c->kv_heads != 0)
+        in->status = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
+                             "%s%u num_attention_heads cannot share %u num_key_value_heads",
+                             in->where, c->heads, c->kv_heads);
+    else if (c->head_dim == 0 && c->width % c->heads != 0)
+        in->status = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
+                             "%shidden_size %u is no multiple of num_attention_heads %u, and "
+                             "head_dim is missing",
+                             in->where, c->width, c->heads);
+    else if (c->head_dim == 0)
+        c->head_dim = c->width / c->heads;
+}
+
+static void read_sizes(struct hk_hf_in *in, struct hk_hf_config *c)
+{
+    const struct {
+        const char *name;
+        uint32_t *to;
+    } sizes[] = {
+        {"hidden_size", &c->width},
+        {"intermediate_size", &c->ffn},
+        {"num_hidden_layers", &c->layers},
+        {"num_attention_heads", &c->heads},
+        {"max_position_embeddings", &c->context},
+        {"vocab_size", &c->vocab_size},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        hk_hf_need(in, c->json, sizes[i].name);
+        hk_hf_count(in, c->json, sizes[i].name, sizes[i].to);
+    }
+    if (in->status == HK_OK)
+        read_heads(in, c);
+    c->tied = false;
+    hk_hf_flag(in, c->json, "tie_word_embeddings", &c->tied);
+}
+
+/* ---- attention ---- */
+
+/* A window that no text leaves is none. Families with use_sliding_window have one only where it is
+ * set, and in the layers from max_window_layers on. */
+static void check_window(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    bool on = c->family->slides;
+    uint32_t window = 4096, whole = 28;
+    const json_t *field = json_object_get(c->json, "sliding_window");
+    if (!on) {
+        hk_hf_flag(in, c->json, "use_sliding_window", &on);
+        double layers = whole;
+        hk_hf_number(in, c->json, "max_window_layers", &layers);
+        whole = layers >= c->layers ? c->layers : 0;
+    } else {
+        whole = 0;
+    }
+    if (in->status != HK_OK || !on || json_is_null(field) || whole >= c->layers)
+        return;
+    hk_hf_count(in, c->json, "sliding_window", &window);
+    if (in->status == HK_OK && window < c->context)
+        in->status = hk_fail(in->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                             "%ssliding_window is %u, below max_position_embeddings %u: attention "
+                             "in a sliding window is not supported",
+                             in->where, window, c->context);
+}
+
+static void check_layer_types(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    const json_t *types = hk_hf_field(c->json, "layer_types");
+    if (in->status != HK_OK || types == NULL)
+        return;
+    if (!json_is_array(types) || json_array_size(types) != c->layers) {
+        hk_hf_refuse(in, HK_E_FORMAT, "layer_types", types, "not one string for each layer");
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const json_t *type = json_array_get(types, i);
+        if (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0) {
+            hk_hf_refuse(in, HK_E_UNSUPPORTED, "layer_types has an entry that", type,
+                         "only \"full_attention\" is supported");
+            return;
+        }
+    }
+}
+
+/* ---- fields of other models ---- */
+
+/* Some model computes with each of these. They are refused unless absent, null, false, empty or
+ * NEUTRAL (NAN: no number is). */
+static const struct {
+    const char *name;
+    double neutral;
+} others[] = {
+    {"mlp_bias", 0},
+    {"use_bias", 0},
+    {"attn_logit_softcapping", 0},
+    {"final_logit_softcapping", 0},
+    {"logit_scale", 1},
+    {"logits_scaling", 1},
+    {"residual_multiplier", 1},
+    {"embedding_multiplier", 1},
+    {"attention_multiplier", NAN},
+    {"query_pre_attn_scalar", NAN},
+    {"scale_emb", 1},
+    {"scale_depth", NAN},
+    {"clip_qkv", NAN},
+    {"qk_layernorm", 0},
+    {"use_qk_norm", 0},
+    {"alibi", 0},
+    {"use_parallel_residual", 0},
+    {"parallel_attn", 0},
+    {"rope_interleave", 0},
+    {"rope_interleaved", 0},
+    {"rotary_pct", 1},
+    {"rotary_dim", NAN},
+    {"no_rope_layers", NAN},
+    {"sliding_window_pattern", NAN},
+    {"attention_chunk_size", NAN},
+    {"attn_temperature_tuning", 0},
+    {"use_bidirectional_attention", 0},
+    {"cross_attention_layers", NAN},
+    {"add_cross_attention", 0},
+    {"is_encoder_decoder", 0},
+    {"q_lora_rank", NAN},
+    {"kv_lora_rank", NAN},
+    {"num_experts", 0},
+    {"num_local_experts", 0},
+    {"n_routed_experts", 0},
+    {"n_shared_experts", 0},
+    {"moe_intermediate_size", 0},
+    {"text_config", NAN},
+    {"vision_config", NAN},
+    {"audio_config", NAN},
+    {"compression_config", NAN},
+    {"quantization_config", NAN},
+};
+
+static bool is_inert(const json_t *v, double neutral)
+{
+    if (v == NULL || json_is_false(v))
+        return true;
+    if (json_is_number(v))
+        return json_number_value(v) == neutral;
+    return (json_is_array(v) || json_is_object(v)) && json_array_size(v) + json_object_size(v) == 0;
+}
+
+static void check_others(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const json_t *v = hk_hf_field(c->json, others[i].name);
+        if (!is_inert(v, others[i].neutral))
+            hk_hf_refuse(in, HK_E_UNSUPPORTED, others[i].name, v, "not supported");
+    }
+    const json_t *bias = hk_hf_field(c->json, "attention_bias");
+    if ((c->family->tensors & HK_HF_QKV_BIAS) == 0 && !is_inert(bias, 0))
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "attention_bias", bias, "not supported");
+    const json_t *causal = hk_hf_field(c->json, "is_causal");
+    if (causal != NULL && !json_is_true(causal))
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "is_causal", causal, "not supported");
+    const json_t *code = json_object_get(hk_hf_field(c->json, "auto_map"), "AutoModelForCausalLM");
+    if (code != NULL)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "auto_map", code,
+                     "a model with code of its own is not supported");
+}
+
+static void check_activation(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    static const char *const names[] = {"hidden_act", "hidden_activation"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct hk_bytes act = {(const uint8_t *)"silu", 4};
+        hk_hf_text(in, c->json, names[i], &act);
+        if (in->status == HK_OK && !hk_bytes_are(act, "silu") && !hk_bytes_are(act, "swish"))
+            hk_hf_refuse(in, HK_E_UNSUPPORTED, names[i], hk_hf_field(c->json, names[i]),
+                         "only silu is supported");
+    }
+}
+
+/* ---- keys ---- */
+
+static void put_int(struct hk_hf_in *in, const char *suffix, uint32_t v)
+{
+    hk_kvlist_int(in->out, hk_hf_key(in, suffix), v);
+}
+
+static void put_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    double epsilon = 1e-6;
+    hk_hf_positive(in, c->json, "rms_norm_eps", &epsilon);
+    if (in->status != HK_OK)
+        return;
+    hk_kvlist_text(in->out, "general.architecture", in->arch);
+    put_int(in, "block_count", c->layers);
+    put_int(in, "context_length", c->context);
+    put_int(in, "embedding_length", c->width);
+    put_int(in, "feed_forward_length", c->ffn);
+    put_int(in, "attention.head_count", c->heads);
+    put_int(in, "attention.head_count_kv", c->kv_heads);
+    hk_kvlist_float(in->out, hk_hf_key(in, "attention.layer_norm_rms_epsilon"), epsilon);
+    if ((uint64_t)c->head_dim * c->heads != c->width) {
+        put_int(in, "attention.key_length", c->head_dim);
+        put_int(in, "attention.value_length", c->head_dim);
+    }
+    put_int(in, "vocab_size", c->vocab_size);
+    hk_kvlist_text(in->out, "hk.rope_style", "neox");
+}
+
+enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
+                                 struct hk_error *err)
+{
+    struct hk_hf_in in = {.where = "config.json: ", .out = out, .err = err};
+    read_family(&in, c);
+    if (in.status != HK_OK)
+        return in.status;
+    check_others(&in, c);
+    check_activation(&in, c);
+    read_sizes(&in, c);
+    check_window(&in, c);
+    check_layer_types(&in, c);
+    put_keys(&in, c);
+    if (in.status == HK_OK)
+        hk_hf_read_rope(&in, c);
+    hk_kvlist_json(out, "hk.hf.config", c->text);
+    if (c->generation_text.p != NULL)
+        hk_kvlist_json(out, "hk.hf.generation_config", c->generation_text);
+    return in.status;
+}

@@ -1,0 +1,321 @@
+/* The parts of tokenizer.json and tokenizer_config.json that the keys settle. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libhkfmt/hf/put_tok.h"
+
+#define BLANK "\xe2\x96\x81" /* U+2581 */
+
+static enum hk_status made(const struct hk_put_tok *p, bool good)
+{
+    return good ? HK_OK : hk_fail_nomem(p->t.err);
+}
+
+/* ---- added tokens ---- */
+
+static json_t *added_token(const struct hk_tok_token *t)
+{
+    return json_pack("{s:o, s:b, s:b, s:b, s:b, s:b}", "content", hk_put_tok_string(t->piece),
+                     "single_word", (t->flags & HK_TOK_SINGLE_WORD) != 0, "lstrip",
+                     (t->flags & HK_TOK_LSTRIP) != 0, "rstrip", (t->flags & HK_TOK_RSTRIP) != 0,
+                     "normalized", (t->flags & HK_TOK_NORMALIZED) != 0, "special",
+                     t->type != HK_TOK_USER);
+}
+
+static enum hk_status put_added(struct hk_put_tok *p)
+{
+    json_t *list = json_array(), *decoder = json_object();
+    const bool listed = hk_put_tok_set(p->t.json, "added_tokens", list);
+    bool good = hk_put_tok_set(p->t.settings, "added_tokens_decoder", decoder) && listed;
+    for (uint32_t i = 0; i < p->t.count && good; i++) {
+        char key[16];
+        if (!p->t.token[i].added)
+            continue;
+        snprintf(key, sizeof key, "%u", i);
+        json_t *token = added_token(&p->t.token[i]);
+        good = token != NULL && json_object_set(decoder, key, token) == 0;
+        json_t *here = json_pack("{s:I}", "id", (json_int_t)i);
+        good &= here != NULL && json_object_update(here, token) == 0;
+        json_decref(token);
+        good &= json_array_append_new(list, here) == 0;
+    }
+    return made(p, good);
+}
+
+/* ---- normalizer, pre-tokenizer, decoder ---- */
+
+static json_t *split(struct hk_bytes pattern)
+{
+    return json_pack("{s:s, s:{s:o}, s:s, s:b}", "type", "Split", "pattern", "Regex",
+                     hk_put_tok_string(pattern), "behavior", "Isolated", "invert", 0);
+}
+
+static bool append_own(const struct hk_put_tok *p, const struct hk_kv *kv, json_t *list,
+                       enum hk_status *s)
+{
+    struct hk_array a;
+    bool good = true;
+    *s = hk_kv_array(kv, HK_ARRAY_STRING, &a, p->t.err);
+    if (*s != HK_OK)
+        return true;
+    for (uint32_t i = 0; i < a.count && good; i++)
+        good = json_array_append_new(list, split(hk_array_string(&a, i))) == 0;
+    hk_array_free(&a);
+    return good;
+}
+
+static bool append_named(const struct hk_pre_tokenizer *row, json_t *list)
+{
+    bool good = true;
+    for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && good; i++)
+        good = json_array_append_new(list, split((struct hk_bytes){(const uint8_t *)row->pattern[i],
+                                                                   strlen(row->pattern[i])})) == 0;
+    return good;
+}
+
+/* The row that tokenizer.ggml.pre names. */
+static enum hk_status named_row(const struct hk_put_tok *p, const struct hk_pre_tokenizer **row)
+{
+    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.ggml.pre");
+    struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
+    enum hk_status s = kv != NULL ? hk_kv_string(kv, &name, p->t.err) : HK_OK;
+    if (s != HK_OK)
+        return s;
+    *row = hk_pre_tokenizer(name);
+    return *row != NULL ? HK_OK
+                        : hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                                  "tokenizer.ggml.pre: the patterns of \"%.*s\" are not known here",
+                                  HK_STR(name));
+}
+
+static enum hk_status put_bytes_split(struct hk_put_tok *p)
+{
+    const struct hk_kv *own = hk_kv_find(p->f, "tokenizer.hk.pre_regex"),
+                       *form = hk_kv_find(p->f, "tokenizer.hk.normalizer");
+    const struct hk_pre_tokenizer *row = NULL;
+    enum hk_status s = own == NULL ? named_row(p, &row) : HK_OK;
+    if (s != HK_OK)
+        return s;
+    json_t *list = json_array();
+    bool good = own != NULL ? append_own(p, own, list, &s) : append_named(row, list);
+    good &= json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
+                                                  "add_prefix_space", 0, "trim_offsets", 1,
+                                                  "use_regex", 0)) == 0;
+    json_t *json = p->t.json;
+    good &= hk_put_tok_set(json, "pre_tokenizer",
+                           json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list));
+    good &= hk_put_tok_set(json, "normalizer",
+                           form != NULL ? json_pack("{s:s}", "type", "NFC") : json_null());
+    good &= hk_put_tok_set(json, "decoder",
+                           json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
+                                     "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1));
+    return s == HK_OK ? made(p, good) : s;
+}
+
+static json_t *replace(const char *from, const char *to)
+{
+    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", from, "content",
+                     to);
+}
+
+/* What spells blanks U+2581: SCHEME's Metaspace, or a normalizer, which puts one blank more before
+ * each part of a text if PREFIX. */
+static bool put_spelling(json_t *json, bool prefix, const struct hk_bytes *scheme)
+{
+    json_t *normalizer = json_null(), *pre = json_null();
+    if (scheme != NULL)
+        pre = json_pack("{s:s, s:s, s:o, s:b}", "type", "Metaspace", "replacement", BLANK,
+                        "prepend_scheme", hk_put_tok_string(*scheme), "split", 0);
+    else if (prefix)
+        normalizer = json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers",
+                               "type", "Prepend", "prepend", BLANK, replace(" ", BLANK));
+    else
+        normalizer = replace(" ", BLANK);
+    const bool normal = hk_put_tok_set(json, "normalizer", normalizer);
+    return hk_put_tok_set(json, "pre_tokenizer", pre) && normal;
+}
+
+static bool put_decoder(json_t *json, bool prefix)
+{
+    json_t *list =
+        json_pack("[o, {s:s}, {s:s}]", replace(BLANK, " "), "type", "ByteFallback", "type", "Fuse");
+    bool good = !prefix ||
+                json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip",
+                                                      "content", " ", "start", 1, "stop", 0)) == 0;
+    json_t *decoder = json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list);
+    return hk_put_tok_set(json, "decoder", decoder) && good;
+}
+
+static enum hk_status put_blanks(struct hk_put_tok *p)
+{
+    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.hk.space_prefix");
+    struct hk_bytes scheme;
+    bool prefix = true;
+    enum hk_status s = hk_put_tok_bool(p, "tokenizer.ggml.add_space_prefix", &prefix);
+    if (s == HK_OK && kv != NULL)
+        s = hk_kv_string(kv, &scheme, p->t.err);
+    if (s != HK_OK)
+        return s;
+    const bool spelt = put_spelling(p->t.json, prefix, kv != NULL && prefix ? &scheme : NULL);
+    return made(p, put_decoder(p->t.json, prefix) && spelt);
+}
+
+/* ---- special ids ---- */
+
+static const char *const names[][2] = {
+    {"bos_token", "tokenizer.ggml.bos_token_id"},
+    {"eos_token", "tokenizer.ggml.eos_token_id"},
+    {"unk_token", "tokenizer.ggml.unknown_token_id"},
+    {"sep_token", "tokenizer.ggml.seperator_token_id"},
+    {"pad_token", "tokenizer.ggml.padding_token_id"},
+    {"cls_token", "tokenizer.ggml.cls_token_id"},
+    {"mask_token", "tokenizer.ggml.mask_token_id"},
+};
+
+static enum hk_status put_names(struct hk_put_tok *p)
+{
+    bool good = true;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && good; i++) {
+        const int64_t own[3] = {p->t.bos, p->t.eos, p->t.unk};
+        int64_t id = i < 3 ? own[i] : -1;
+        enum hk_status s = i < 3 ? HK_OK : hk_put_tok_int(p, names[i][1], &id);
+        if (s != HK_OK)
+            return s;
+        if (id >= (int64_t)p->t.count)
+            return hk_fail(p->t.err, HK_E_RANGE, HK_NO_OFFSET,
+                           "%s: %lld is outside the vocabulary of %u", names[i][1], (long long)id,
+                           p->t.count);
+        if (id < 0 && json_object_get(p->t.settings, names[i][0]) == NULL)
+            continue;
+        json_t *v = id >= 0 ? hk_put_tok_string(p->t.token[id].piece) : json_null();
+        good = hk_put_tok_set(p->t.settings, names[i][0], v);
+        if (id >= 0 && p->t.special != NULL)
+            good &= json_object_set(p->t.special, names[i][0], v) == 0;
+        else
+            json_object_del(p->t.special, names[i][0]);
+    }
+    return made(p, good);
+}
+
+static bool append_special(json_t *single, json_t *table, const struct hk_tok *t, int64_t id)
+{
+    struct hk_bytes piece = t->token[id].piece;
+    json_t *entry = json_pack("{s:o, s:[I], s:[o]}", "id", hk_put_tok_string(piece), "ids",
+                              (json_int_t)id, "tokens", hk_put_tok_string(piece));
+    return json_object_setn_new(table, (const char *)piece.p, piece.n, entry) == 0 &&
+           json_array_append_new(single, json_pack("{s:{s:o, s:i}}", "SpecialToken", "id",
+                                                   hk_put_tok_string(piece), "type_id", 0)) == 0;
+}
+
+static bool append_text(json_t *list, const char *id)
+{
+    return json_array_append_new(list, json_pack("{s:{s:s, s:i}}", "Sequence", "id", id, "type_id",
+                                                 id[0] == 'B')) == 0;
+}
+
+static json_t *around(const struct hk_put_tok *p, bool bos, bool eos)
+{
+    json_t *single = json_array(), *pair = json_array(), *table = json_object();
+    const struct hk_tok *t = &p->t;
+    bool good = true;
+    for (size_t i = 0; i < 3 && good; i++) { /* the text alone, then the first and second of two */
+        json_t *list = i == 0 ? single : pair;
+        if (bos)
+            good &= append_special(list, table, t, t->bos);
+        good &= append_text(list, i == 2 ? "B" : "A");
+        if (eos)
+            good &= append_special(list, table, t, t->eos);
+    }
+    json_t *o = json_pack("{s:s, s:o, s:o, s:o}", "type", "TemplateProcessing", "single", single,
+                          "pair", pair, "special_tokens", table);
+    if (good)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* What the engine adds where the file does not say. */
+static bool adds_bos(const struct hk_put_tok *p)
+{
+    const struct hk_pre_tokenizer *row = NULL;
+    if (p->t.spm)
+        return true;
+    if (hk_kv_find(p->f, "tokenizer.hk.pre_regex") != NULL || named_row(p, &row) != HK_OK)
+        return false;
+    return row->bos;
+}
+
+static enum hk_status put_around(struct hk_put_tok *p)
+{
+    bool bos = adds_bos(p), eos = false;
+    enum hk_status s = hk_put_tok_bool(p, "tokenizer.ggml.add_bos_token", &bos);
+    if (s == HK_OK)
+        s = hk_put_tok_bool(p, "tokenizer.ggml.add_eos_token", &eos);
+    if (s != HK_OK)
+        return s;
+    bos = bos && p->t.bos >= 0;
+    eos = eos && p->t.eos >= 0;
+    json_t *post = bos || eos ? around(p, bos, eos) : json_null();
+    const bool good = hk_put_tok_set(p->t.json, "post_processor", post) &&
+                      hk_put_tok_set(p->t.settings, "add_bos_token", json_boolean(bos)) &&
+                      hk_put_tok_set(p->t.settings, "add_eos_token", json_boolean(eos));
+    return good ? put_names(p) : hk_fail_nomem(p->t.err);
+}
+
+/* ---- the model ---- */
+
+static enum hk_status check_bytes(const struct hk_put_tok *p)
+{
+    for (unsigned b = 0; b < 256 && p->t.spm; b++) {
+        char piece[8];
+        int n = snprintf(piece, sizeof piece, "<0x%02X>", b);
+        if (hk_tok_id(&p->t, (struct hk_bytes){(const uint8_t *)piece, (size_t)n}) < 0)
+            return hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                           "tokenizer.ggml.tokens: no token %s, without which tokenizer.json does "
+                           "not do the same",
+                           piece);
+    }
+    return HK_OK;
+}
+
+static enum hk_status put_model(struct hk_put_tok *p)
+{
+    const struct hk_pre_tokenizer *row = NULL;
+    bool spm = p->t.spm, whole = false;
+    enum hk_status s = check_bytes(p);
+    if (s == HK_OK && !spm && hk_kv_find(p->f, "tokenizer.hk.pre_regex") == NULL)
+        s = named_row(p, &row);
+    whole = row != NULL && row->whole_words;
+    if (s == HK_OK && !spm)
+        s = hk_put_tok_bool(p, "tokenizer.ggml.ignore_merges", &whole);
+    if (s != HK_OK)
+        return s;
+    json_t *model = json_object_get(p->t.json, "model");
+    json_t *unknown =
+        spm && p->t.unk >= 0 ? hk_put_tok_string(p->t.token[p->t.unk].piece) : json_null();
+    json_t *o = json_pack("{s:s, s:n, s:o, s:n, s:n, s:b, s:b, s:b}", "type", "BPE", "dropout",
+                          "unk_token", unknown, "continuing_subword_prefix", "end_of_word_suffix",
+                          "fuse_unk", spm, "byte_fallback", spm, "ignore_merges", whole);
+    bool good = o != NULL && json_object_update(o, model) == 0; /* vocab and merges */
+    if (good && p->stored)
+        good = hk_put_tok_set(o, "ignore_merges", json_boolean(whole));
+    if (good)
+        good = json_object_set(p->t.json, "model", o) == 0;
+    json_decref(o);
+    return made(p, good);
+}
+
+enum hk_status hk_put_tok_parts(struct hk_put_tok *p, unsigned parts)
+{
+    enum hk_status s = HK_OK;
+    if ((parts & HK_PUT_ADDED) != 0)
+        s = put_added(p);
+    if (s == HK_OK && (parts & HK_PUT_SPLIT) != 0)
+        s = p->t.spm ? put_blanks(p) : put_bytes_split(p);
+    if (s == HK_OK && (parts & HK_PUT_AROUND) != 0)
+        s = put_around(p);
+    if (s == HK_OK && (parts & HK_PUT_MODEL) != 0)
+        s = put_model(p);
+    return s;
+}

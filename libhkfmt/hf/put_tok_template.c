@@ -1,0 +1,106 @@
+/* Chat templates to be written: one in chat_template.jinja, several as the list that
+ * tokenizer_config.json then has; or where they came from. */
+#include <string.h>
+
+#include "libhkfmt/hf/put_tok.h"
+#include "libhkfmt/hf/write.h"
+
+static const char prefix[] = "tokenizer.chat_template.";
+
+/* KEY's name, if it is that of one of several templates. */
+static bool is_named(struct hk_bytes key, struct hk_bytes *name)
+{
+    const size_t n = sizeof prefix - 1;
+    if (key.n <= n || memcmp(key.p, prefix, n) != 0)
+        return false;
+    *name = (struct hk_bytes){key.p + n, key.n - n};
+    return true;
+}
+
+static enum hk_status text_of(const struct hk_put_tok *p, const struct hk_kv *kv, json_t **out)
+{
+    struct hk_bytes text;
+    enum hk_status s = hk_kv_string(kv, &text, p->t.err);
+    if (s != HK_OK)
+        return s;
+    *out = hk_put_tok_string(text);
+    return *out != NULL ? HK_OK
+                        : hk_fail(p->t.err, HK_E_UNSUPPORTED, kv->offset,
+                                  "%.*s: text that is not UTF-8", HK_STR(kv->key));
+}
+
+static enum hk_status append(const struct hk_put_tok *p, json_t *list, struct hk_bytes name,
+                             const struct hk_kv *kv)
+{
+    json_t *text = NULL;
+    enum hk_status s = text_of(p, kv, &text);
+    if (s == HK_OK &&
+        json_array_append_new(
+            list, json_pack("{s:o, s:o}", "name", hk_put_tok_string(name), "template", text)) != 0)
+        s = hk_fail_nomem(p->t.err);
+    return s;
+}
+
+/* All templates as a list; empty if there are none but the default. */
+static enum hk_status make_list(const struct hk_put_tok *p, json_t *list)
+{
+    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.chat_template");
+    struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
+    enum hk_status s = kv != NULL ? append(p, list, name, kv) : HK_OK;
+    size_t named = 0;
+    for (size_t i = 0; (kv = hk_kv_at(p->f, i)) != NULL && s == HK_OK; i++) {
+        if (!is_named(kv->key, &name))
+            continue;
+        named++;
+        s = append(p, list, name, kv);
+    }
+    if (named == 0)
+        json_array_clear(list);
+    return s;
+}
+
+static const char *place(const struct hk_put_tok *p)
+{
+    const char *where = json_string_value(json_object_get(p->form, "template"));
+    return where != NULL ? where : "chat_template.jinja";
+}
+
+static enum hk_status put_one(struct hk_put_tok *p, const struct hk_kv *kv)
+{
+    struct hk_bytes text;
+    enum hk_status s = hk_kv_string(kv, &text, p->t.err);
+    if (s != HK_OK)
+        return s;
+    if (strcmp(place(p), "chat_template.jinja") == 0) {
+        struct hk_buf b = {0};
+        hk_buf_put(&b, text.p, text.n);
+        return hk_side_files_add(p->out, "chat_template.jinja", &b, p->t.err);
+    }
+    json_t *v = NULL;
+    s = text_of(p, kv, &v);
+    if (s != HK_OK)
+        return s;
+    if (strcmp(place(p), "chat_template.json") != 0)
+        return hk_put_tok_set(p->t.settings, "chat_template", v) ? HK_OK : hk_fail_nomem(p->t.err);
+    json_t *file = json_pack("{s:o}", "chat_template", v);
+    s = file != NULL ? hk_side_files_json(p->out, "chat_template.json", file, p->t.err)
+                     : hk_fail_nomem(p->t.err);
+    json_decref(file);
+    return s;
+}
+
+enum hk_status hk_put_tok_templates(struct hk_put_tok *p)
+{
+    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.chat_template");
+    json_t *list = json_array();
+    if (list == NULL)
+        return hk_fail_nomem(p->t.err);
+    enum hk_status s = make_list(p, list);
+    if (s == HK_OK && json_array_size(list) > 0)
+        s = json_object_set(p->t.settings, "chat_template", list) == 0 ? HK_OK
+                                                                       : hk_fail_nomem(p->t.err);
+    else if (s == HK_OK && kv != NULL)
+        s = put_one(p, kv);
+    json_decref(list);
+    return s;
+}

@@ -1,0 +1,311 @@
+/* The rope of config.json as keys. Its place and spelling moved between versions of the library:
+ * rope_theta and partial_rotary_factor stood beside rope_scaling before they moved into it and it
+ * became rope_parameters, whose kind was "type" before it was "rope_type". Where several are there
+ * they have to agree.
+ *
+ * Kinds are those of transformers; its formulas are the meaning, the keys those of llama.cpp where
+ * it has some. What would have to be left out or put otherwise is refused. */
+#include <math.h>
+#include <string.h>
+
+#include "libhkfmt/hf/hf.h"
+
+struct rope {
+    struct hk_hf_in *in;
+    const struct hk_hf_config *c;
+    const json_t *o; /* rope_scaling or rope_parameters; NULL: absent */
+    double base, factor, original;
+    uint32_t dims;
+};
+
+/* ---- where it stands ---- */
+
+static const json_t *agreed(struct rope *r, const char *name, const json_t *a, const json_t *b)
+{
+    if (a != NULL && b != NULL && !json_equal(a, b) &&
+        !(json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b)))
+        hk_hf_refuse(r->in, HK_E_FORMAT, name, a, "another place says otherwise");
+    return a != NULL ? a : b;
+}
+
+/* In version 5 a model whose layers differ has an object for each kind of layer in it. */
+static const json_t *of_layers(const json_t *o)
+{
+    const json_t *full = hk_hf_field(o, "full_attention");
+    if (json_is_object(full) && json_object_size(o) == 1)
+        return full;
+    return o;
+}
+
+static void find_object(struct rope *r)
+{
+    const json_t *json = r->c->json;
+    const json_t *o = agreed(r, "rope_scaling", hk_hf_field(json, "rope_scaling"),
+                             hk_hf_field(json, "rope_parameters"));
+    if (o != NULL && !json_is_object(o))
+        hk_hf_refuse(r->in, HK_E_FORMAT, "rope_scaling", o, "no object");
+    r->o = of_layers(o);
+}
+
+/* A number that may stand inside the object and beside it. */
+static void outer_number(struct rope *r, const char *name, double *v)
+{
+    const json_t *json = r->c->json;
+    agreed(r, name, hk_hf_field(json, name), hk_hf_field(r->o, name));
+    hk_hf_positive(r->in, json, name, v);
+    hk_hf_positive(r->in, r->o, name, v);
+}
+
+static void check_names(struct rope *r)
+{
+    static const char *const known[] = {
+        "rope_type",        "type",
+        "rope_theta",       "partial_rotary_factor",
+        "factor",           "original_max_position_embeddings",
+        "attention_factor", "beta_fast",
+        "beta_slow",        "mscale",
+        "mscale_all_dim",   "truncate",
+        "low_freq_factor",  "high_freq_factor",
+        "finetuned",
+    };
+    void *at;
+    const size_t count = sizeof known / sizeof *known;
+    for (at = json_object_iter((json_t *)(uintptr_t)r->o); at != NULL;
+         at = json_object_iter_next((json_t *)(uintptr_t)r->o, at)) {
+        size_t i = 0;
+        while (i < count && strcmp(known[i], json_object_iter_key(at)) != 0)
+            i++;
+        if (i == count && !json_is_null(json_object_iter_value(at)))
+            hk_hf_refuse(r->in, HK_E_UNSUPPORTED, json_object_iter_key(at),
+                         json_object_iter_value(at), "not known of a rope");
+    }
+}
+
+/* ---- kinds ---- */
+
+static void need_factor(struct rope *r)
+{
+    hk_hf_need(r->in, r->o, "factor");
+    hk_hf_positive(r->in, r->o, "factor", &r->factor);
+    if (r->in->status == HK_OK && r->factor < 1)
+        hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "factor", hk_hf_field(r->o, "factor"), "below 1");
+}
+
+static void put_float(struct rope *r, const char *suffix, double v)
+{
+    hk_kvlist_float(r->in->out, hk_hf_key(r->in, suffix), v);
+}
+
+static void put_scaling(struct rope *r, const char *type)
+{
+    hk_kvlist_text(r->in->out, hk_hf_key(r->in, "rope.scaling.type"), type);
+    put_float(r, "rope.scaling.factor", r->factor);
+}
+
+static void put_original(struct rope *r)
+{
+    hk_kvlist_int(r->in->out, hk_hf_key(r->in, "rope.scaling.original_context_length"),
+                  (int64_t)r->original);
+}
+
+static void read_original(struct rope *r)
+{
+    static const char name[] = "original_max_position_embeddings";
+    uint32_t v = r->c->context;
+    agreed(r, name, hk_hf_field(r->c->json, name), hk_hf_field(r->o, name));
+    hk_hf_count(r->in, r->c->json, name, &v);
+    hk_hf_count(r->in, r->o, name, &v);
+    r->original = v;
+}
+
+static void read_default(struct rope *r)
+{
+    if (hk_hf_field(r->o, "rope_type") == NULL && hk_hf_field(r->o, "type") == NULL &&
+        hk_hf_field(r->o, "factor") != NULL)
+        hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "factor", hk_hf_field(r->o, "factor"),
+                     "of what kind of rope is not said");
+}
+
+static void read_linear(struct rope *r)
+{
+    need_factor(r);
+    put_scaling(r, "linear");
+}
+
+/* Up to max_position_embeddings it is plain, whatever the factor; beyond them every position would
+ * change with the length of the text. */
+static void read_dynamic(struct rope *r)
+{
+    need_factor(r);
+    put_scaling(r, "dynamic");
+}
+
+static void read_llama3(struct rope *r)
+{
+    double low = 1, high = 4;
+    static const char *const names[] = {"low_freq_factor", "high_freq_factor"};
+    for (size_t i = 0; i < 2; i++)
+        hk_hf_need(r->in, r->o, names[i]);
+    if (hk_hf_field(r->c->json, "original_max_position_embeddings") == NULL)
+        hk_hf_need(r->in, r->o, "original_max_position_embeddings");
+    need_factor(r);
+    read_original(r);
+    hk_hf_positive(r->in, r->o, names[0], &low);
+    hk_hf_positive(r->in, r->o, names[1], &high);
+    if (r->in->status == HK_OK && high <= low)
+        hk_hf_refuse(r->in, HK_E_FORMAT, names[1], hk_hf_field(r->o, names[1]),
+                     "not above low_freq_factor");
+    put_scaling(r, "llama3");
+    put_original(r);
+    hk_kvlist_float(r->in->out, "hk.rope.low_freq_factor", low);
+    hk_kvlist_float(r->in->out, "hk.rope.high_freq_factor", high);
+}
+
+/* ---- yarn ---- */
+
+static double stretch(double factor, double scale)
+{
+    return 1 + 0.1 * scale * log(factor);
+}
+
+/* What cosine and sine are multiplied with. mscale counts only where mscale_all_dim is there too,
+ * and neither of them where it is stated. */
+static double magnitude(struct rope *r)
+{
+    double v = 0, scale = 0, all = 0;
+    hk_hf_positive(r->in, r->o, "attention_factor", &v);
+    hk_hf_number(r->in, r->o, "mscale", &scale);
+    hk_hf_number(r->in, r->o, "mscale_all_dim", &all);
+    if (v > 0)
+        return v;
+    if (scale == 0 || all == 0)
+        return stretch(r->factor, 1);
+    v = stretch(r->factor, scale) / stretch(r->factor, all);
+    if (r->in->status == HK_OK && !((float)v > 0 && (float)v <= 1e6f))
+        hk_hf_refuse(r->in, HK_E_RANGE, "mscale", hk_hf_field(r->o, "mscale"), "out of range");
+    return v;
+}
+
+/* Twice the logarithm of the base times the number of the pair that turns TURNS times in the
+ * original context. */
+static double pair(const struct rope *r, double turns)
+{
+    return r->dims * log(r->original / (turns * 6.283185307179586476925));
+}
+
+/* Where the pairs to be blended lie outside of those that there are, the library and llama.cpp take
+ * different ways out; so short or long a context is a mistake. */
+static void check_blend(struct rope *r, double fast, double slow)
+{
+    if (r->in->status != HK_OK)
+        return;
+    if (r->base <= 1)
+        hk_hf_refuse(r->in, HK_E_RANGE, "rope_type", hk_hf_field(r->o, "rope_type"),
+                     "needs a rope_theta above 1");
+    else if (fast < slow)
+        hk_hf_refuse(r->in, HK_E_FORMAT, "beta_fast", hk_hf_field(r->o, "beta_fast"),
+                     "below beta_slow");
+    else if (pair(r, slow) < 0 || pair(r, fast) > 2 * (r->dims - 1.0) * log(r->base))
+        r->in->status = hk_fail(r->in->err, HK_E_RANGE, HK_NO_OFFSET,
+                                "%soriginal_max_position_embeddings is %.0f: out of yarn's range",
+                                r->in->where, r->original);
+}
+
+static void put_beta(struct rope *r, const char *name, const char *suffix, double v)
+{
+    if (hk_hf_field(r->o, name) != NULL)
+        put_float(r, suffix, v);
+}
+
+static void read_yarn(struct rope *r)
+{
+    double fast = 32, slow = 1;
+    bool truncate = true;
+    read_original(r);
+    if (hk_hf_field(r->o, "factor") == NULL && r->original < r->c->context)
+        r->factor = r->c->context / r->original; /* as the library has it */
+    else
+        need_factor(r);
+    hk_hf_positive(r->in, r->o, "beta_fast", &fast);
+    hk_hf_positive(r->in, r->o, "beta_slow", &slow);
+    hk_hf_flag(r->in, r->o, "truncate", &truncate);
+    if (!truncate)
+        hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "truncate", hk_hf_field(r->o, "truncate"),
+                     "not supported");
+    check_blend(r, fast, slow);
+    const double m = magnitude(r);
+    if (r->in->status != HK_OK)
+        return;
+    put_scaling(r, "yarn");
+    put_original(r);
+    /* llama.cpp has this as a factor to what follows from the other. */
+    if (m != stretch(r->factor, 1))
+        put_float(r, "rope.scaling.attn_factor", m / stretch(r->factor, 1));
+    put_beta(r, "beta_fast", "rope.scaling.yarn_beta_fast", fast);
+    put_beta(r, "beta_slow", "rope.scaling.yarn_beta_slow", slow);
+}
+
+/* ---- all ---- */
+
+static const struct kind {
+    const char *name;
+    void (*read)(struct rope *r); /* NULL: refused for WHY */
+    const char *why;
+} kinds[] = {
+    {"default", read_default, NULL},
+    {"linear", read_linear, NULL},
+    {"dynamic", read_dynamic, NULL},
+    {"yarn", read_yarn, NULL},
+    {"llama3", read_llama3, NULL},
+    {"longrope", NULL, "not supported, as its factors change with the length of the text"},
+    {"su", NULL, "not supported, as its factors change with the length of the text"},
+    {"mrope", NULL, "not supported, as its positions have several dimensions"},
+    {"proportional", NULL, "not supported"},
+};
+
+static const struct kind *kind_of(struct rope *r)
+{
+    const json_t *type =
+        agreed(r, "rope_type", hk_hf_field(r->o, "rope_type"), hk_hf_field(r->o, "type"));
+    if (type == NULL)
+        return &kinds[0];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (json_is_string(type) && strcmp(json_string_value(type), kinds[i].name) == 0) {
+            if (kinds[i].read == NULL)
+                hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "rope_type", type, kinds[i].why);
+            return &kinds[i];
+        }
+    hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "rope_type", type, "not supported");
+    return NULL;
+}
+
+static void read_dims(struct rope *r)
+{
+    double part = 1;
+    outer_number(r, "partial_rotary_factor", &part);
+    if (r->in->status != HK_OK)
+        return;
+    r->dims = part <= 1 ? (uint32_t)(r->c->head_dim * part) : 0;
+    if (r->dims < 2 || r->dims % 2 != 0)
+        r->in->status = hk_fail(r->in->err, HK_E_FORMAT, HK_NO_OFFSET,
+                                "%shead_dim %u with partial_rotary_factor %g: no even number of "
+                                "rows up to head_dim to turn",
+                                r->in->where, r->c->head_dim, part);
+}
+
+void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    struct rope r = {.in = in, .c = c, .base = 10000, .factor = 1, .original = c->context};
+    find_object(&r);
+    if (in->status != HK_OK)
+        return;
+    check_names(&r);
+    outer_number(&r, "rope_theta", &r.base);
+    read_dims(&r);
+    const struct kind *kind = kind_of(&r);
+    if (in->status != HK_OK)
+        return;
+    put_float(&r, "rope.freq_base", r.base);
+    hk_kvlist_int(in->out, hk_hf_key(in, "rope.dimension_count"), r.dims);
+    kind->read(&r);
+}

@@ -1,0 +1,389 @@
+/* SentencePiece's BPE in Hugging Face's form: a model with byte_fallback whose normalizer spells
+ * blanks U+2581. Its merges become the scores by which the engine merges.
+ *
+ * The engine joins the neighbours whose joined text has the best score, whatever they are; this
+ * model only those that its list names. Both do the same if of each piece's own text the list
+ * makes that piece, the score being the rank of the last merge: what neighbours stand next to each
+ * other with the text of a piece, in any text, they do so too when that piece stands alone, since
+ * merges inside it happen in the same order. It is also good if the text of a piece never comes
+ * down to two neighbours, for then neither joins them. Any other vocabulary is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libhkfmt/hf/tok.h"
+
+#define BLANK "\xe2\x96\x81" /* U+2581 */
+
+enum { MOST_CHARS = 1024, MOST_MERGES = 1 << 24 };
+/* Looks at neighbours that all pieces together may take: a file of usual size needs a hundredth. */
+#define MOST_WORK ((uint64_t)1 << 31)
+
+static enum hk_status unsupported(const struct hk_tok *t, const char *what, const char *name)
+{
+    return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tokenizer: %s: %s", what, name);
+}
+
+/* ---- normalizer and pre-tokenizer ---- */
+
+static bool is_text(const json_t *o, const char *key, const char *text)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_string(v) && hk_bytes_are(hk_tok_string(v), text);
+}
+
+struct normal {
+    bool prefix, replaced;
+};
+
+static enum hk_status read_step(const struct hk_tok *t, const json_t *o, struct normal *n)
+{
+    if (hk_tok_is(o, "Prepend") && is_text(o, "prepend", BLANK) && !n->prefix && !n->replaced) {
+        n->prefix = true;
+        return HK_OK;
+    }
+    if (hk_tok_is(o, "Replace") && is_text(json_object_get(o, "pattern"), "String", " ") &&
+        is_text(o, "content", BLANK)) {
+        n->replaced = true;
+        return HK_OK;
+    }
+    return unsupported(t, "a normalizer that is not known here", hk_tok_text(o, "type"));
+}
+
+static enum hk_status read_normalizer(const struct hk_tok *t, struct normal *n)
+{
+    const json_t *o = json_object_get(t->json, "normalizer"), *step;
+    size_t i;
+    if (o == NULL || json_is_null(o))
+        return HK_OK;
+    if (!hk_tok_is(o, "Sequence"))
+        return read_step(t, o, n);
+    json_array_foreach(json_object_get(o, "normalizers"), i, step)
+    {
+        enum hk_status s = read_step(t, step, n);
+        if (s != HK_OK)
+            return s;
+    }
+    return HK_OK;
+}
+
+static enum hk_status read_metaspace(struct hk_tok *t, const json_t *o, struct normal *n)
+{
+    static const char *const schemes[] = {"first", "always"};
+    if (!is_text(o, "replacement", BLANK) || !json_is_false(json_object_get(o, "split")) ||
+        n->prefix)
+        return unsupported(t, "pre_tokenizer", "Metaspace that splits, or with a normalizer");
+    for (size_t i = 0; i < 2; i++) {
+        if (is_text(o, "prepend_scheme", schemes[i]))
+            t->scheme = schemes[i];
+    }
+    if (t->scheme == NULL && !is_text(o, "prepend_scheme", "never"))
+        return unsupported(t, "pre_tokenizer: Metaspace with the prepend_scheme",
+                           hk_tok_text(o, "prepend_scheme"));
+    n->prefix = t->scheme != NULL;
+    n->replaced = true;
+    return HK_OK;
+}
+
+/* After the normalizer there are no blanks left to split at. */
+static enum hk_status read_pre(struct hk_tok *t, struct normal *n)
+{
+    const json_t *o = json_object_get(t->json, "pre_tokenizer");
+    if (o == NULL || json_is_null(o))
+        return HK_OK;
+    if (hk_tok_is(o, "Split") && is_text(json_object_get(o, "pattern"), "String", " ") &&
+        n->replaced)
+        return HK_OK;
+    if (!hk_tok_is(o, "Metaspace"))
+        return unsupported(t, "a pre-tokenizer that is not known here", hk_tok_text(o, "type"));
+    return read_metaspace(t, o, n);
+}
+
+static enum hk_status read_blanks(struct hk_tok *t)
+{
+    struct normal n = {0};
+    enum hk_status s = read_normalizer(t, &n);
+    if (s == HK_OK)
+        s = read_pre(t, &n);
+    if (s == HK_OK && !n.replaced)
+        s = unsupported(t, "normalizer", "blanks stay blanks in a vocabulary with byte_fallback");
+    t->space_prefix = n.prefix;
+    if (s == HK_OK && n.prefix && json_is_false(json_object_get(t->settings, "add_prefix_space")))
+        s = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                    "tokenizer_config.json: add_prefix_space false, where tokenizer.json puts a "
+                    "blank before a text");
+    return s;
+}
+
+/* ---- bytes ---- */
+
+static enum hk_status mark_bytes(struct hk_tok *t)
+{
+    for (unsigned b = 0; b < 256; b++) {
+        char piece[8];
+        int n = snprintf(piece, sizeof piece, "<0x%02X>", b);
+        int64_t id = hk_tok_id(t, (struct hk_bytes){(const uint8_t *)piece, (size_t)n});
+        if (id < 0)
+            return unsupported(t, "byte_fallback without the piece", piece);
+        t->token[id].type = HK_TOK_BYTE;
+    }
+    return HK_OK;
+}
+
+/* ---- scores ---- */
+
+struct trial { /* the text of one piece, merging */
+    const struct hk_tok *t;
+    const struct hk_tok_merges *merges;
+    uint32_t id[MOST_CHARS], rank[MOST_CHARS]; /* rank of a symbol and the next, or UINT32_MAX */
+    size_t n;
+    uint64_t work;
+    uint32_t last; /* rank of the last merge */
+};
+
+static void rank_pair(struct trial *x, size_t i)
+{
+    x->rank[i] = UINT32_MAX;
+    if (i + 1 >= x->n || x->id[i] == UINT32_MAX || x->id[i + 1] == UINT32_MAX)
+        return;
+    const struct hk_tok_merge *m = hk_tok_find_merge(x->merges, x->id[i], x->id[i + 1]);
+    if (m != NULL)
+        x->rank[i] = m->rank;
+}
+
+static size_t char_length(const uint8_t *p, size_t n)
+{
+    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    return len < n ? len : n;
+}
+
+static bool split_chars(struct trial *x, struct hk_bytes piece)
+{
+    x->n = 0;
+    for (size_t i = 0; i < piece.n;) {
+        size_t len = char_length(piece.p + i, piece.n - i);
+        int64_t id = hk_tok_id(x->t, (struct hk_bytes){piece.p + i, len});
+        if (x->n == MOST_CHARS)
+            return false;
+        x->id[x->n++] = id >= 0 ? (uint32_t)id : UINT32_MAX;
+        i += len;
+    }
+    for (size_t i = 0; i < x->n; i++)
+        rank_pair(x, i);
+    return true;
+}
+
+static void join(struct trial *x, size_t at)
+{
+    x->last = x->rank[at];
+    x->id[at] = hk_tok_find_merge(x->merges, x->id[at], x->id[at + 1])->id;
+    x->n--;
+    memmove(&x->id[at + 1], &x->id[at + 2], (x->n - at - 1) * sizeof x->id[0]);
+    memmove(&x->rank[at + 1], &x->rank[at + 2], (x->n - at - 1) * sizeof x->rank[0]);
+    rank_pair(x, at);
+    if (at > 0)
+        rank_pair(x, at - 1);
+}
+
+static void merge_all(struct trial *x)
+{
+    for (;;) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < x->n; i++) {
+            if (x->rank[i] < x->rank[best])
+                best = i;
+        }
+        x->work += x->n;
+        if (x->n < 2 || x->rank[best] == UINT32_MAX)
+            return;
+        join(x, best);
+    }
+}
+
+/* Of tokenizer.model, whose scores stay, it is asked too: no merges of its pieces, which is what
+ * tokenizer.json and transformers have, would do the same otherwise. */
+static enum hk_status score_piece(struct hk_tok *t, struct trial *x, struct hk_tok_token *token)
+{
+    if (!split_chars(x, token->piece) || x->work > MOST_WORK)
+        return hk_fail(t->err, HK_E_RANGE, HK_NO_OFFSET,
+                       "tokenizer: the piece \"%.*s\" takes too much work", HK_STR(token->piece));
+    bool letter = x->n <= 1;
+    merge_all(x);
+    if (x->n == 2 && token->type == HK_TOK_NORMAL && t->json == NULL)
+        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tokenizer.model: no two pieces make \"%.*s\" of what its text comes to, so "
+                       "that no merges are equal to these scores",
+                       HK_STR(token->piece));
+    if (x->n == 2 && token->type == HK_TOK_NORMAL)
+        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tokenizer.json: model.merges: no merge makes \"%.*s\" of what its text "
+                       "comes to, so that no scores are equal to these merges",
+                       HK_STR(token->piece));
+    if (t->json == NULL)
+        return HK_OK;
+    const uint32_t rank = x->n == 1 && !letter ? x->last : x->merges->count;
+    token->score = (float)-(int64_t)rank; /* 0 is not to become -0 */
+    return HK_OK;
+}
+
+static enum hk_status check_bytes(const struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (t->token[m->merge[i].left].type == HK_TOK_BYTE ||
+            t->token[m->merge[i].right].type == HK_TOK_BYTE)
+            return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                           "tokenizer.json: model.merges: merge %u is of a byte", m->merge[i].rank);
+    }
+    return HK_OK;
+}
+
+/* Added tokens do not come about by merging: a text has them no more when it is merged. */
+static enum hk_status score_all(struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    enum hk_status s = check_bytes(t, m);
+    struct trial *x = calloc(1, sizeof *x);
+    if (x == NULL)
+        s = hk_fail_nomem(t->err);
+    else
+        *x = (struct trial){.t = t, .merges = m};
+    for (uint32_t i = 0; i < t->count && s == HK_OK; i++) {
+        bool user = t->token[i].type == HK_TOK_USER && t->token[i].in_model;
+        if ((t->token[i].type == HK_TOK_NORMAL || user) && t->token[i].piece.n > 0)
+            s = score_piece(t, x, &t->token[i]);
+    }
+    free(x);
+    return s;
+}
+
+/* ---- the whole ---- */
+
+/* Blanks that PIECE has nothing beside; 0 if it has. */
+static size_t run_length(struct hk_bytes piece)
+{
+    for (size_t i = 0; i < piece.n; i += 3) {
+        if (piece.n - i < 3 || memcmp(piece.p + i, BLANK, 3) != 0)
+            return 0;
+    }
+    return piece.n / 3;
+}
+
+static bool has_blank(struct hk_bytes piece)
+{
+    return piece.n > 0 &&
+           (memchr(piece.p, ' ', piece.n) != NULL || memmem(piece.p, piece.n, BLANK, 3) != NULL);
+}
+
+/* Whether all merges of blanks with each other come before those of a blank with something else,
+ * and no run of them merges with anything. Added tokens that are runs of blanks (Gemma) are then
+ * what merging makes of them, whether a text has blanks or spells them U+2581. */
+static bool runs_merge_first(const struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    uint32_t last_run = 0, first_other = UINT32_MAX;
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct hk_bytes left = t->token[m->merge[i].left].piece,
+                        right = t->token[m->merge[i].right].piece;
+        uint32_t rank = m->merge[i].rank;
+        if (run_length(left) > 0 && run_length(right) > 0)
+            last_run = rank > last_run ? rank : last_run;
+        else if (run_length(left) > 1 || run_length(right) > 1)
+            return false;
+        else if ((has_blank(left) || has_blank(right)) && rank < first_other)
+            first_other = rank;
+    }
+    return last_run < first_other;
+}
+
+/* An added token that the normalizer changes cannot be matched as the engine does it: only those
+ * in a text as it is, and without blanks, are the same there. */
+static enum hk_status check_added(struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    bool runs = runs_merge_first(t, m);
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct hk_tok_token *token = &t->token[i];
+        bool blank = has_blank(token->piece);
+        bool normalized = (token->flags & HK_TOK_NORMALIZED) != 0;
+        if (!token->added || (!blank && !(normalized && t->space_prefix && t->scheme == NULL)))
+            continue;
+        if (!runs || !token->in_model || run_length(token->piece) == 0 || token->flags != 0 ||
+            token->type != HK_TOK_USER)
+            return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                           "tokenizer.json: the added token \"%.*s\" would be changed by the "
+                           "normalizer",
+                           HK_STR(token->piece));
+        token->type = HK_TOK_NORMAL;
+        token->added = false;
+    }
+    return HK_OK;
+}
+
+static enum hk_status put(struct hk_tok *t)
+{
+    hk_kvlist_text(t->out, "tokenizer.ggml.model", "llama");
+    hk_kvlist_text(t->out, "tokenizer.ggml.pre", "default"); /* as llama.cpp's converter has it */
+    enum hk_status s = hk_tok_put_vocab(t);
+    if (s == HK_OK)
+        hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);
+    if (s == HK_OK && t->scheme != NULL)
+        hk_kvlist_text(t->out, "tokenizer.hk.space_prefix", t->scheme);
+    return s;
+}
+
+/* Merges that are not those that would be made of the scores are kept for the way back. */
+static enum hk_status keep_merges(const struct hk_tok *t, const struct hk_tok_merges *m)
+{
+    struct hk_tok_merges made = {0};
+    enum hk_status s = hk_tok_make_merges(t, &made);
+    if (s != HK_OK)
+        return s;
+    bool same = made.count == m->count;
+    for (uint32_t i = 0; i < m->count && same; i++) {
+        const struct hk_tok_merge *a = &m->merge[i], *b = &made.merge[a->rank];
+        same = a->left == b->left && a->right == b->right;
+    }
+    free(made.merge);
+    return same ? HK_OK : hk_tok_put_merges(t, "hk.hf.merges", m);
+}
+
+enum hk_status hk_tok_read_spm(struct hk_tok *t)
+{
+    struct hk_tok_merges m = {0};
+    enum hk_status s = t->ignore_merges
+                           ? unsupported(t, "model.ignore_merges", "with byte_fallback")
+                           : read_blanks(t);
+    if (s == HK_OK)
+        s = hk_tok_check_decoder(t);
+    if (s == HK_OK)
+        s = mark_bytes(t);
+    if (s == HK_OK)
+        s = hk_tok_read_merges(t, &m);
+    if (s == HK_OK)
+        s = hk_tok_read_added(t);
+    if (s == HK_OK)
+        s = check_added(t, &m);
+    if (s == HK_OK)
+        s = t->model != NULL ? hk_tok_model_scores(t, &m) : score_all(t, &m);
+    if (s == HK_OK)
+        s = put(t);
+    if (s == HK_OK)
+        s = keep_merges(t, &m);
+    free(m.merge);
+    return s;
+}
+
+enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t)
+{
+    struct hk_tok_merges m = {0};
+    enum hk_status s = hk_tok_read_model(t);
+    if (s == HK_OK)
+        s = mark_bytes(t);
+    if (s == HK_OK)
+        s = hk_tok_read_added(t);
+    if (s == HK_OK)
+        s = hk_tok_make_merges(t, &m);
+    if (s == HK_OK) {
+        hk_tok_sort_merges(&m);
+        s = score_all(t, &m);
+    }
+    free(m.merge);
+    return s == HK_OK ? put(t) : s;
+}

@@ -1,0 +1,184 @@
+/* Chat templates: chat_template.jinja and additional_chat_templates/NAME.jinja, else those of
+ * tokenizer_config.json, else chat_template.json, in the order in which transformers asks. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libhkfmt/hf/tok.h"
+
+enum { MOST_NAMED = 64, MOST_NAME = 64 };
+
+static enum hk_status bad(const struct hk_tok *t, const char *what)
+{
+    return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET, "chat_template: %s", what);
+}
+
+static enum hk_status put_named(struct hk_tok *t, struct hk_bytes name, struct hk_bytes text,
+                                struct hk_bytes *names, uint32_t *n)
+{
+    if (hk_bytes_are(name, "default")) {
+        hk_kvlist_string(t->out, "tokenizer.chat_template", text);
+        return HK_OK;
+    }
+    char key[128];
+    if (*n == MOST_NAMED || name.n == 0 || name.n > MOST_NAME ||
+        memchr(name.p, '\0', name.n) != NULL)
+        return bad(t, "too many templates, or a name that is too long");
+    for (uint32_t i = 0; i < *n; i++) {
+        if (names[i].n == name.n && memcmp(names[i].p, name.p, name.n) == 0)
+            return bad(t, "two templates have the same name");
+    }
+    snprintf(key, sizeof key, "tokenizer.chat_template.%.*s", HK_STR(name));
+    hk_kvlist_string(t->out, key, text);
+    names[(*n)++] = name;
+    return HK_OK;
+}
+
+/* A list of objects with name and template, or one object with templates by their names. */
+static enum hk_status put_list(struct hk_tok *t, json_t *o)
+{
+    struct hk_bytes names[MOST_NAMED];
+    uint32_t n = 0;
+    enum hk_status s = HK_OK;
+    size_t i;
+    json_t *one;
+    json_array_foreach(o, i, one)
+    {
+        const json_t *name = json_object_get(one, "name"), *text = json_object_get(one, "template");
+        if (!json_is_string(name) || !json_is_string(text))
+            return bad(t, "an element of the list has no name or no template");
+        s = put_named(t, hk_tok_string(name), hk_tok_string(text), names, &n);
+        if (s != HK_OK)
+            return s;
+    }
+    if (n > 0)
+        hk_kvlist_strings(t->out, "tokenizer.chat_templates", names, n);
+    return HK_OK;
+}
+
+static enum hk_status put_json(struct hk_tok *t, json_t *o)
+{
+    if (json_is_string(o)) {
+        hk_kvlist_string(t->out, "tokenizer.chat_template", hk_tok_string(o));
+        return HK_OK;
+    }
+    return json_is_array(o) ? put_list(t, o) : bad(t, "neither a string nor a list");
+}
+
+static enum hk_status from_json_file(struct hk_tok *t)
+{
+    json_t *file = NULL;
+    enum hk_status s = hk_tok_json(t, "chat_template.json", &file);
+    json_t *o = json_object_get(file, "chat_template");
+    if (s == HK_OK && file != NULL)
+        t->templates = "chat_template.json";
+    if (s == HK_OK && file != NULL)
+        s = o != NULL ? put_json(t, o) : bad(t, "chat_template.json has none");
+    json_decref(file);
+    return s;
+}
+
+/* ---- files ---- */
+
+static const char more[] = "additional_chat_templates", jinja[] = ".jinja";
+
+/* DIR/NAME as template KEY, if it is there. transformers reads no other bytes than UTF-8. */
+static enum hk_status put_file(struct hk_tok *t, const char *name, const char *key, bool *there)
+{
+    uint8_t *p = NULL;
+    size_t n = 0;
+    enum hk_status s = hk_hf_read(t->dir, name, HK_TOK_FILE, &p, &n, t->err);
+    const struct hk_bytes text = {p, n};
+    *there = p != NULL;
+    if (s == HK_OK && p != NULL && !hk_utf8_valid(text))
+        s = hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET, "%s: text that is not UTF-8", name);
+    if (s == HK_OK && p != NULL)
+        hk_kvlist_string(t->out, key, text);
+    free(p);
+    return s;
+}
+
+static int is_template(const struct dirent *e)
+{
+    const size_t n = strlen(e->d_name), k = sizeof jinja - 1;
+    return n > k && strcmp(e->d_name + n - k, jinja) == 0;
+}
+
+static enum hk_status put_more_file(struct hk_tok *t, const char *file, struct hk_bytes name)
+{
+    char key[128];
+    char *path = NULL;
+    bool there;
+    const bool usual = hk_bytes_are(name, "default");
+    if (name.n > MOST_NAME || !hk_utf8_valid(name))
+        return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
+                       "%s/%s: a name that is too long or not UTF-8", more, file);
+    if (usual && hk_kvlist_find(t->out, "tokenizer.chat_template") != NULL)
+        return bad(t, "two templates have the same name");
+    snprintf(key, sizeof key, "tokenizer.chat_template%s%.*s", usual ? "" : ".",
+             usual ? 0 : (int)name.n, (const char *)name.p);
+    if (asprintf(&path, "%s/%s", more, file) < 0)
+        return hk_fail_nomem(t->err);
+    enum hk_status s = put_file(t, path, key, &there);
+    free(path);
+    return s;
+}
+
+/* The COUNT files, in order of their names; frees them. */
+static enum hk_status put_more_files(struct hk_tok *t, struct dirent **files, size_t count)
+{
+    struct hk_bytes names[MOST_NAMED];
+    uint32_t n = 0;
+    enum hk_status s = count <= MOST_NAMED ? HK_OK : bad(t, "too many templates");
+    for (size_t i = 0; i < count && s == HK_OK; i++) {
+        const char *file = files[i]->d_name;
+        const struct hk_bytes name = {(const uint8_t *)file, strlen(file) - (sizeof jinja - 1)};
+        s = put_more_file(t, file, name);
+        if (!hk_bytes_are(name, "default"))
+            names[n++] = name;
+    }
+    if (s == HK_OK && n > 0)
+        hk_kvlist_strings(t->out, "tokenizer.chat_templates", names, n);
+    for (size_t i = 0; i < count; i++)
+        free(files[i]);
+    free(files);
+    return s;
+}
+
+static enum hk_status put_more(struct hk_tok *t, bool *there)
+{
+    struct dirent **files = NULL;
+    char *path = hk_hf_path(t->dir, more);
+    if (path == NULL)
+        return hk_fail_nomem(t->err);
+    const int count = scandir(path, &files, is_template, alphasort);
+    const int sys = errno;
+    free(path);
+    *there = count > 0;
+    if (count < 0)
+        return sys == ENOENT ? HK_OK
+                             : hk_hf_about(more, hk_fail_sys(t->err, sys, "cannot read"), t->err);
+    return put_more_files(t, files, (size_t)count);
+}
+
+enum hk_status hk_tok_put_templates(struct hk_tok *t)
+{
+    bool one = false, several = false;
+    enum hk_status s = put_file(t, "chat_template.jinja", "tokenizer.chat_template", &one);
+    if (s == HK_OK)
+        s = put_more(t, &several);
+    if (s != HK_OK)
+        return s;
+    json_t *o = json_object_get(t->settings, "chat_template");
+    if (one || several) {
+        t->templates = "chat_template.jinja";
+    } else if (o != NULL && !json_is_null(o)) {
+        t->templates = "tokenizer_config.json";
+        s = put_json(t, o);
+    } else {
+        s = from_json_file(t);
+    }
+    return s;
+}

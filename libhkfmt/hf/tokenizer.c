@@ -1,0 +1,127 @@
+/* The tokenizer of a model directory as keys. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libhkfmt/hf/tok.h"
+
+/* tokenizer.json as it was but for the vocabulary, which has keys of its own. */
+static enum hk_status keep_json(const struct hk_tok *t)
+{
+    json_t *model = json_object_get(t->json, "model");
+    json_object_del(model, "vocab");
+    json_object_del(model, "merges");
+    return hk_tok_put_json(t, "hk.hf.tokenizer", t->json);
+}
+
+/* What the keys do not tell of how the files said it: "outside" are tokens that model.vocab does
+ * not have. */
+static enum hk_status keep_form(const struct hk_tok *t)
+{
+    json_t *form = json_pack("{s:b, s:[]}", "pairs", t->pairs, "outside"),
+           *outside = json_object_get(form, "outside");
+    bool good = form != NULL;
+    if (t->templates != NULL)
+        good &= json_object_set_new(form, "template", json_string(t->templates)) == 0;
+    if (t->spm && t->model != NULL)
+        good &= json_object_set_new(form, "scores", json_string("tokenizer.model")) == 0;
+    for (uint32_t i = 0; i < t->count && good; i++)
+        if (t->token[i].added && !t->token[i].in_model)
+            good = json_array_append_new(outside, json_integer(i)) == 0;
+    enum hk_status s =
+        good ? hk_tok_put_json(t, "hk.hf.tokenizer_form", form) : hk_fail_nomem(t->err);
+    json_decref(form);
+    return s;
+}
+
+static enum hk_status keep_settings(const struct hk_tok *t)
+{
+    if (t->templates != NULL && strcmp(t->templates, "tokenizer_config.json") == 0)
+        json_object_del(t->settings, "chat_template");
+    return hk_tok_put_json(t, "hk.hf.tokenizer_config", t->settings);
+}
+
+static enum hk_status keep_files(const struct hk_tok *t)
+{
+    enum hk_status s = keep_form(t);
+    if (s == HK_OK && t->json != NULL)
+        s = keep_json(t);
+    if (s == HK_OK && t->settings != NULL)
+        s = keep_settings(t);
+    if (s == HK_OK && t->special != NULL)
+        s = hk_tok_put_json(t, "hk.hf.special_tokens_map", t->special);
+    return s;
+}
+
+/* Byte-level vocabularies split and map a text by the pre-tokenizer, the others have byte tokens.
+ */
+static enum hk_status read_json_kind(struct hk_tok *t)
+{
+    const json_t *model = json_object_get(t->json, "model");
+    bool bpe = hk_tok_is(model, "BPE") ||
+               (json_object_get(model, "type") == NULL && json_object_get(model, "merges") != NULL);
+    if (!bpe)
+        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tokenizer.json: a model of type %s is not supported",
+                       hk_tok_text(model, "type"));
+    enum hk_status s = hk_tok_check_bpe(t);
+    if (s == HK_OK)
+        s = hk_tok_read_vocab(t);
+    if (s != HK_OK)
+        return s;
+    t->spm = hk_tok_has_bytes(t);
+    const json_t *unknown = json_object_get(model, "unk_token");
+    if (json_is_string(unknown))
+        t->unk = hk_tok_id(t, hk_tok_string(unknown));
+    return t->spm ? hk_tok_read_spm(t) : hk_tok_read_bpe(t);
+}
+
+static enum hk_status read_files(struct hk_tok *t)
+{
+    enum hk_status s = hk_tok_json(t, "tokenizer.json", &t->json);
+    if (s == HK_OK)
+        s = hk_tok_json(t, "tokenizer_config.json", &t->settings);
+    if (s == HK_OK)
+        s = hk_tok_json(t, "special_tokens_map.json", &t->special);
+    if (s == HK_OK)
+        s = hk_hf_read(t->dir, "tokenizer.model", HK_TOK_FILE, &t->model, &t->model_size, t->err);
+    return s;
+}
+
+enum hk_status hk_tok_put_keys(struct hk_tok *t)
+{
+    t->spm = t->json == NULL;
+    enum hk_status s = t->spm ? hk_tok_read_sentencepiece(t) : read_json_kind(t);
+    return s == HK_OK ? hk_tok_put_ids(t) : s;
+}
+
+static enum hk_status read_all(struct hk_tok *t)
+{
+    enum hk_status s = read_files(t);
+    if (s != HK_OK || (t->json == NULL && t->model == NULL))
+        return s;
+    s = hk_tok_put_keys(t);
+    if (s == HK_OK)
+        s = hk_tok_put_templates(t);
+    return s == HK_OK ? keep_files(t) : s;
+}
+
+void hk_tok_free(struct hk_tok *t)
+{
+    json_decref(t->ids);
+    json_decref(t->json);
+    json_decref(t->settings);
+    json_decref(t->special);
+    json_decref(t->extra);
+    free(t->model);
+    free(t->token);
+}
+
+enum hk_status hk_hf_read_tokenizer(const char *dir, const struct hk_hf_config *c,
+                                    struct hk_kvlist *out, struct hk_error *err)
+{
+    struct hk_tok t = {
+        .dir = dir, .config = c, .out = out, .err = err, .unk = -1, .bos = -1, .eos = -1};
+    enum hk_status s = read_all(&t);
+    hk_tok_free(&t);
+    return s;
+}

@@ -1,0 +1,243 @@
+/* Editing in place: what is to change is collected under the file's lock, then written at once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/base/lock.h"
+#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/wire.h"
+#include "libhkfmt/set/set.h"
+
+struct hk_edit {
+    struct hk_lock lock;
+    struct hk_file *file;
+    struct hk_changes changes;
+    struct hk_arena arena;
+};
+
+void hk_edit_discard(struct hk_edit **edit)
+{
+    struct hk_edit *e = *edit;
+    if (e == NULL)
+        return;
+    hk_close(&e->file);
+    free(e->changes.list);
+    hk_arena_free(&e->arena);
+    close(e->lock.fd);
+    free(e);
+    *edit = NULL;
+}
+
+static enum hk_status check_journal(const char *path, struct hk_error *err)
+{
+    bool journal;
+    enum hk_status status = hk_has_journal(path, &journal, err);
+    if (status == HK_OK && journal)
+        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                         "a journal (.hkmeta-journal) of the reference lies beside it: an edit was "
+                         "interrupted, and \"hk repair\" of that program has to end it first");
+    return status;
+}
+
+static enum hk_status refuse_format(enum hk_format format, struct hk_error *err)
+{
+    return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                   "a %s file is not edited in place; hk-convert makes a .hk of it",
+                   hk_format_name(format));
+}
+
+/* What is no .hk is refused for that, not for what else may be wrong with it. */
+static enum hk_status check_magic(int fd, struct hk_error *err)
+{
+    uint8_t p[16];
+    ssize_t n = pread(fd, p, sizeof p, 0);
+    if (n < 0)
+        return hk_fail_sys(err, errno, "cannot read");
+    if (n >= 4 && memcmp(p, "GGUF", 4) == 0)
+        return refuse_format(HK_FORMAT_GGUF, err);
+    bool header = n >= 9 && p[8] == '{' && memcmp(p, HK_MAGIC, 4) != 0;
+    return header ? refuse_format(HK_FORMAT_SAFETENSORS, err) : HK_OK;
+}
+
+static enum hk_status open_locked(struct hk_edit *e, struct hk_error *err)
+{
+    enum hk_status status = check_magic(e->lock.fd, err);
+    if (status == HK_OK)
+        status = hk_open_fd(&e->file, e->lock.fd, err);
+    if (status != HK_OK)
+        return status;
+    const struct hk_header *h = &e->file->header;
+    if (e->file->format != HK_FORMAT_HK)
+        return refuse_format(e->file->format, err);
+    if (h->split_index > 0)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_AT_SPLIT_INDEX,
+                       "is shard %u of %u: the metadata of a set is that of its first file",
+                       h->split_index + 1u, h->split_count);
+    for (size_t i = 0; status == HK_OK && i < e->file->kv_count; i++)
+        status = hk_add_change(&e->changes, &e->file->kvs[i], err);
+    e->changes.old = e->changes.count;
+    return status;
+}
+
+enum hk_status hk_edit_begin(struct hk_edit **out, const char *path, const struct hk_wait *wait,
+                             struct hk_error *err)
+{
+    struct hk_lock lock;
+    enum hk_status status = hk_lock_open(&lock, path, wait, err);
+    if (status != HK_OK)
+        return status;
+    struct hk_edit *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        close(lock.fd);
+        return hk_fail_nomem(err);
+    }
+    e->lock = lock;
+    status = check_journal(path, err);
+    if (status == HK_OK)
+        status = open_locked(e, err);
+    if (status != HK_OK) {
+        hk_edit_discard(&e);
+        return status;
+    }
+    *out = e;
+    return HK_OK;
+}
+
+const struct hk_file *hk_edit_file(const struct hk_edit *e)
+{
+    return e->file;
+}
+
+/* ---- what is to change ---- */
+
+static struct hk_bytes kv_name(const void *table, size_t i)
+{
+    return ((const struct hk_kv *)table)[i].key;
+}
+
+static const struct hk_kv *find(const struct hk_edit *e, struct hk_bytes key)
+{
+    const struct hk_file *f = e->file;
+    size_t i = hk_index_find(&f->kv_index, f->kvs, kv_name, key);
+    return i == SIZE_MAX ? NULL : &f->kvs[i];
+}
+
+static bool same_bytes(struct hk_bytes a, struct hk_bytes b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+/* Keys that say how the file is laid out. */
+static enum hk_status check_key(struct hk_bytes key, struct hk_error *err)
+{
+    if (!hk_bytes_are(key, "hk.alignment") && !hk_shard_key(key))
+        return HK_OK;
+    return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                   "key %.*s says how the file is laid out and cannot be edited", HK_STR(key));
+}
+
+enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key, enum hk_meta_type type,
+                           struct hk_bytes value, struct hk_error *err)
+{
+    size_t fixed = hk_meta_fixed_size(type);
+    if (key.n == 0)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "empty metadata key");
+    if (key.n > UINT16_MAX || value.n > UINT32_MAX)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "key %.*s: key of %zu or value of %zu bytes is too long for .hk",
+                       HK_STR(key), key.n, value.n);
+    if (hk_meta_type_name(type) == NULL || (fixed != 0 && value.n != fixed))
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "key %.*s: value of %zu bytes for type %d",
+                       HK_STR(key), value.n, (int)type);
+    const struct hk_kv *has = find(e, key);
+    bool equal = has != NULL && has->type == type && same_bytes(has->value, value);
+    enum hk_status status = equal ? HK_OK : check_key(key, err);
+    struct hk_kv kv = {.type = (uint8_t)type};
+    if (status == HK_OK &&
+        (!hk_arena_keep(&e->arena, key, &kv.key) || !hk_arena_keep(&e->arena, value, &kv.value)))
+        status = hk_fail_nomem(err);
+    return status == HK_OK ? hk_add_change(&e->changes, &kv, err) : status;
+}
+
+enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key, struct hk_error *err)
+{
+    const struct hk_kv *has = find(e, key);
+    if (has == NULL)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no key %.*s", HK_STR(key));
+    enum hk_status status = check_key(key, err);
+    struct hk_kv kv = {.key = has->key};
+    return status == HK_OK ? hk_add_change(&e->changes, &kv, err) : status;
+}
+
+/* ---- the new section ---- */
+
+static void put_pair(struct hk_buf *b, const struct hk_kv *kv)
+{
+    uint8_t fixed[5], key_len[2];
+    put16(key_len, (uint16_t)kv->key.n);
+    fixed[0] = kv->type;
+    put32(fixed + 1, (uint32_t)kv->value.n);
+    hk_buf_put(b, key_len, sizeof key_len);
+    hk_buf_put(b, kv->key.p, kv->key.n);
+    hk_buf_put(b, fixed, sizeof fixed);
+    hk_buf_put(b, kv->value.p, kv->value.n);
+}
+
+static enum hk_status encode(const struct hk_changes *c, struct hk_new_metadata *out,
+                             struct hk_error *err)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (!hk_change_stays(&c->list[i]))
+            continue;
+        put_pair(&out->bytes, &c->list[i].kv);
+        out->count++;
+    }
+    return out->bytes.failed ? hk_fail_nomem(err) : HK_OK;
+}
+
+static bool is_new(const struct hk_file *f, const struct hk_new_metadata *m)
+{
+    const struct hk_header *h = &f->header;
+    return m->count != h->metadata_kv_count || m->bytes.n != h->metadata_size ||
+           !same_bytes(f->metadata, (struct hk_bytes){m->bytes.p, m->bytes.n});
+}
+
+/* Whether an edit that was broken off left something to be put in order, or the reference did. */
+static bool is_untidy(const struct hk_ends *l)
+{
+    return l->tail > HK_TAIL_PADDING || l->head_behind || l->staged;
+}
+
+static enum hk_status check_ends(const struct hk_file *f, struct hk_error *err)
+{
+    const struct hk_ends *l = &f->ends;
+    enum hk_status st = hk_ends_check(f, err);
+    if (st != HK_OK || l->tail != HK_TAIL_STRAY)
+        return st;
+    return hk_fail(err, HK_E_FORMAT, l->live,
+                   "%llu bytes at the end of the file belong to nothing and would be lost (a torn "
+                   "append?); hk-rollback --repair removes them",
+                   (unsigned long long)(l->size - l->live));
+}
+
+static enum hk_status commit(struct hk_edit *e, struct hk_new_metadata *m, struct hk_error *err)
+{
+    enum hk_status status = hk_settle_changes(&e->changes, e->file, &e->arena, err);
+    if (status == HK_OK)
+        status = encode(&e->changes, m, err);
+    if (status == HK_OK)
+        status = check_ends(e->file, err);
+    if (status != HK_OK || (!is_new(e->file, m) && !is_untidy(&e->file->ends)))
+        return status;
+    return hk_write_metadata(e->file, &e->lock, m, err);
+}
+
+enum hk_status hk_edit_commit(struct hk_edit **edit, struct hk_error *err)
+{
+    struct hk_new_metadata m = {0};
+    enum hk_status status = commit(*edit, &m, err);
+    hk_buf_free(&m.bytes);
+    hk_edit_discard(edit);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* Where each part of a .hk ends. */
+#include "libhkfmt/hk/ends.h"
+
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/wire.h"
+
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Up to the next multiple of 8, but not past SIZE. */
+static uint64_t padded(uint64_t at, uint64_t size)
+{
+    return lower(at + (8 - at % 8) % 8, size);
+}
+
+struct extent { /* of sections with bytes, inside the file */
+    uint64_t first, end, size;
+};
+
+static void take_extent(struct extent *e, uint64_t offset, uint64_t size)
+{
+    if (size == 0 || !range_ok(offset, size, e->size)) /* reported by then */
+        return;
+    e->first = lower(e->first, offset);
+    e->end = higher(e->end, offset + size);
+}
+
+static struct extent payloads_of(const struct hk_file *f, uint64_t size)
+{
+    struct extent e = {UINT64_MAX, 0, size};
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        take_extent(&e, t->data_offset, t->data_size);
+        take_extent(&e, t->scale_offset, t->scale_size);
+        take_extent(&e, t->residual_offset, t->residual_size);
+    }
+    return e;
+}
+
+static struct extent head_of(const struct hk_file *f, uint64_t size)
+{
+    struct extent e = {UINT64_MAX, 0, size};
+    take_extent(&e, f->header.metadata_offset, f->header.metadata_size);
+    take_extent(&e, f->header.tensor_toc_offset, f->header.tensor_toc_size);
+    return e;
+}
+
+/* End of what is neither head nor record: payloads or, where there are none, what was padded. */
+static uint64_t fixed_end(const struct hk_file *f, const struct extent *payloads, uint64_t limit)
+{
+    const uint64_t padding = f->header.tensor_data_offset;
+    uint64_t end = higher(HK_HEADER_SIZE, payloads->end);
+    return payloads->end == 0 && padding <= limit ? higher(end, padding) : end;
+}
+
+static uint64_t room_before(const struct hk_file *f, const struct extent *payloads,
+                            uint64_t records)
+{
+    const uint64_t data = f->header.tensor_data_offset;
+    uint64_t end = payloads->first;
+    if (payloads->end > 0 && data >= HK_HEADER_SIZE)
+        end = lower(end, data);
+    return records > 0 ? lower(end, records) : end;
+}
+
+/* Where the first part of the head behind BASE begins, 0 where there is none. */
+static uint64_t head_behind(const struct hk_file *f, uint64_t base, uint64_t size)
+{
+    const struct hk_header *h = &f->header;
+    struct extent behind = {UINT64_MAX, 0, size};
+    if (h->metadata_offset >= base)
+        take_extent(&behind, h->metadata_offset, h->metadata_size);
+    if (h->tensor_toc_offset >= base)
+        take_extent(&behind, h->tensor_toc_offset, h->tensor_toc_size);
+    return behind.end > 0 ? behind.first : 0;
+}
+
+static uint64_t end_of_records(const struct hk_file *f, uint64_t size)
+{
+    const struct hk_record *last = &f->records[f->record_count - 1];
+    return padded(last->data_offset + last->data_size, size);
+}
+
+static enum hk_tail_kind tail_of(const struct hk_ends *l, const struct hk_source *src)
+{
+    const uint64_t left = l->size - l->live, mark = padded(l->live, l->size);
+    if (left == 0)
+        return HK_TAIL_NONE;
+    if (left < 8 + HK_STAGING_SIZE && hk_source_zero(src, left, l->live))
+        return left < 8 && l->size % 8 == 0 ? HK_TAIL_PADDING : HK_TAIL_ZEROS;
+    bool edit = hk_source_zero(src, mark - l->live, l->live) && hk_staging_at(src, mark);
+    return edit ? HK_TAIL_EDIT : HK_TAIL_STRAY;
+}
+
+struct hk_ends hk_ends_of(const struct hk_file *f, const struct hk_source *src)
+{
+    const struct extent payloads = payloads_of(f, src->size), head = head_of(f, src->size);
+    const bool any = f->record_count > 0;
+    struct hk_ends l = {.size = src->size};
+    l.records = any ? f->header.appendix_offset : 0;
+    const uint64_t limit = any ? l.records : l.size;
+    const uint64_t fixed = fixed_end(f, &payloads, limit);
+    l.room_end = room_before(f, &payloads, l.records);
+    l.bare = higher(fixed, head.end);
+    l.records_end = any ? end_of_records(f, l.size) : 0;
+    l.base = any ? higher(l.records_end, fixed) : fixed;
+    l.live = higher(l.base, head.end);
+    l.head_behind = any && head.end > l.records;
+    l.payload_behind = any && payloads.end > l.records;
+    l.staged = hk_staged_before(src, head_behind(f, l.base, l.size));
+    l.tail = tail_of(&l, src);
+    return l;
+}
+
+enum hk_status hk_ends_check(const struct hk_file *f, struct hk_error *err)
+{
+    const struct hk_ends *l = &f->ends;
+    const uint64_t appendix = f->header.appendix_offset;
+    if (appendix < l->size && appendix % 8 != 0)
+        return hk_fail(err, HK_E_FORMAT, HK_AT_APPENDIX_OFFSET,
+                       "appendix_offset %llu is no place for records: it is no multiple of 8",
+                       (unsigned long long)appendix);
+    if (l->payload_behind)
+        return hk_fail(err, HK_E_FORMAT, l->records,
+                       "payloads lie behind the appendix records: hk-convert puts them in order");
+    return HK_OK;
+}

@@ -1,0 +1,225 @@
+/* The metadata section (format section 3): a sequence of typed pairs. */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "libhkfmt/base/cursor.h"
+#include "libhkfmt/base/json_scan.h"
+#include "libhkfmt/base/json_tree.h"
+#include "libhkfmt/hk/wire.h"
+#include "libhkfmt/internal.h"
+
+static struct hk_where where_key(const struct hk_kv *kv, uint64_t index, uint64_t offset)
+{
+    return (struct hk_where){offset, HK_SUBJECT_KEY, kv->key, index};
+}
+
+/* Overlong forms, surrogates and values past U+10FFFF are invalid, as in RFC 3629. */
+bool hk_utf8_valid(struct hk_bytes b)
+{
+    const uint8_t *p = b.p, *end = b.p + b.n;
+    while (p < end) {
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+        int n = *p >= 0xc2 && *p < 0xe0   ? 2
+                : (*p & 0xf0) == 0xe0     ? 3
+                : *p >= 0xf0 && *p < 0xf5 ? 4
+                                          : 0;
+        if (n == 0 || end - p < n)
+            return false;
+        for (int i = 1; i < n; i++)
+            if ((p[i] & 0xc0) != 0x80)
+                return false;
+        if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] >= 0xa0) ||
+            (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] >= 0x90))
+            return false;
+        p += n;
+    }
+    return true;
+}
+
+static bool json_valid(struct hk_bytes text)
+{
+    /* Integers past 2^63-1 are valid JSON, and what a u64 of a GGUF becomes. */
+    size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
+    if (!hk_json_fits(text)) {
+        struct hk_json j = {.text = text};
+        enum hk_json_token token = hk_json_next(&j);
+        while (token != HK_JSON_END && token != HK_JSON_ERROR)
+            token = hk_json_next(&j);
+        return token == HK_JSON_END;
+    }
+    json_t *v = hk_json_load(text, flags, NULL);
+    json_decref(v);
+    return v != NULL;
+}
+
+/* Contents that a reader takes as they are, but that are not what the type promises. */
+static void check_contents(const struct hk_scan *s, const struct hk_kv *kv, uint64_t index)
+{
+    struct hk_where w = where_key(kv, index, kv->offset);
+    if (kv->type == HK_META_BOOL && kv->value.n == 1 && kv->value.p[0] > 1)
+        hk_report(s->r, HK_FAULT_VALUE_BOOL, &w, "key %.*s: bool is %u, not 0 or 1",
+                  HK_STR(kv->key), kv->value.p[0]);
+    if (kv->type == HK_META_STRING && !hk_utf8_valid(kv->value))
+        hk_report(s->r, HK_FAULT_VALUE_UTF8, &w, "key %.*s: string is not UTF-8", HK_STR(kv->key));
+    if (kv->type == HK_META_JSON && !json_valid(kv->value))
+        hk_report(s->r, HK_FAULT_VALUE_JSON, &w, "key %.*s: json does not parse", HK_STR(kv->key));
+    if (!hk_utf8_valid(kv->key))
+        hk_report(s->r, HK_FAULT_VALUE_UTF8, &w, "key %.*s is not UTF-8", HK_STR(kv->key));
+}
+
+size_t hk_meta_fixed_size(unsigned type)
+{
+    return type == HK_META_INT64 || type == HK_META_FLOAT64 ? 8 : type == HK_META_BOOL ? 1 : 0;
+}
+
+static void check_pair(const struct hk_scan *s, const struct hk_kv *kv, uint64_t index,
+                       uint64_t start)
+{
+    struct hk_where w = where_key(kv, index, start);
+    if (kv->key.n == 0)
+        hk_report(s->r, HK_FAULT_KEY_EMPTY, &w, "metadata pair %llu has an empty key",
+                  (unsigned long long)index);
+    w.offset = start + 2 + kv->key.n;
+    size_t fixed = hk_meta_fixed_size(kv->type);
+    if (hk_meta_type_name(kv->type) == NULL)
+        hk_report(s->r, HK_FAULT_VALUE_TYPE, &w, "key %.*s: unknown value type 0x%02x",
+                  HK_STR(kv->key), kv->type);
+    else if (fixed != 0 && kv->value.n != fixed)
+        hk_report(s->r, HK_FAULT_VALUE_SIZE, &w, "key %.*s: %s of %zu bytes, not %zu",
+                  HK_STR(kv->key), hk_meta_type_name(kv->type), kv->value.n, fixed);
+    if (s->thorough)
+        check_contents(s, kv, index);
+}
+
+/* One pair; false where it runs past the section. */
+static bool take_pair(struct cursor *c, struct hk_kv *kv)
+{
+    const uint8_t *p = cursor_take(c, 2);
+    if (p == NULL)
+        return false;
+    kv->key.n = le16(p);
+    kv->key.p = cursor_take(c, kv->key.n);
+    p = kv->key.p == NULL ? NULL : cursor_take(c, 5);
+    if (p == NULL)
+        return false;
+    kv->type = p[0];
+    kv->value.n = le32(p + 1);
+    kv->offset = c->at;
+    kv->value.p = cursor_take(c, kv->value.n);
+    return kv->value.p != NULL;
+}
+
+static void check_defects(const struct hk_scan *s)
+{
+    static const char swapped[] = "endian_conversion", transcoded[] = "hk.transcoded_from";
+    for (size_t i = 0; i < s->f->kv_count; i++) {
+        const struct hk_kv *kv = &s->f->kvs[i];
+        struct hk_where w = where_key(kv, i, kv->offset);
+        if (hk_bytes_are(kv->key, swapped) && hk_bytes_are(kv->value, "swapped"))
+            hk_report(s->r, HK_FAULT_SWAPPED, &w,
+                      "%s is \"swapped\": payloads are big-endian under a little-endian header",
+                      swapped);
+        if (hk_bytes_are(kv->key, transcoded))
+            hk_report(
+                s->r, HK_FAULT_DEFECT, &w,
+                "%s: written by an old converter that dropped every array (no vocabulary) and "
+                "mislabelled some types",
+                transcoded);
+        if (hk_bytes_are(kv->key, "hk.alignment") && kv->type == HK_META_INT64 &&
+            kv->value.n == 8 && le64(kv->value.p) == HK_MAX_ALIGNMENT &&
+            s->f->header.alignment == 32768)
+            s->f->header.alignment = HK_MAX_ALIGNMENT; /* does not fit the header's u16 */
+    }
+}
+
+enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err)
+{
+    const struct hk_header *h = &s->f->header;
+    struct hk_where w = {.offset = HK_AT_KV_COUNT, .subject = HK_SUBJECT_FILE};
+    if (h->metadata_size > 0 && !range_ok(h->metadata_offset, h->metadata_size, s->size))
+        return HK_OK; /* reported with the header */
+    if (h->metadata_kv_count > h->metadata_size / HK_KV_FIXED) {
+        hk_report(s->r, HK_FAULT_METADATA_COUNT, &w,
+                  "metadata_kv_count %llu does not fit %llu bytes",
+                  (unsigned long long)h->metadata_kv_count, (unsigned long long)h->metadata_size);
+        return HK_OK;
+    }
+    size_t count = (size_t)h->metadata_kv_count;
+    s->f->kvs = calloc(count + 1, sizeof *s->f->kvs);
+    if (s->f->kvs == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status st =
+        hk_copy_section(s, &s->f->metadata, h->metadata_offset, h->metadata_size, err);
+    if (st != HK_OK)
+        return st;
+    struct cursor c = {.base = s->f->metadata.p,
+                       .at = h->metadata_offset,
+                       .end = h->metadata_offset + h->metadata_size,
+                       .start = h->metadata_offset};
+    for (size_t i = 0; i < count; i++) {
+        struct hk_kv *kv = &s->f->kvs[i];
+        uint64_t start = c.at;
+        if (!take_pair(&c, kv)) {
+            w.offset = start;
+            hk_report(s->r, HK_FAULT_METADATA_COUNT, &w,
+                      "metadata pair %zu of %zu ends past the metadata section", i, count);
+            return HK_OK;
+        }
+        s->f->kv_count = i + 1;
+        check_pair(s, kv, i, start);
+    }
+    w.offset = c.at;
+    if (cursor_left(&c) > 0)
+        hk_report(s->r, HK_FAULT_METADATA_TRAILING, &w,
+                  "%llu bytes of the metadata section follow its last pair",
+                  (unsigned long long)cursor_left(&c));
+    check_defects(s);
+    return HK_OK;
+}
+
+/* ---- getters ---- */
+
+static enum hk_status wrong_type(const struct hk_kv *kv, const char *wanted, struct hk_error *err)
+{
+    const char *name = hk_meta_type_name(kv->type);
+    return hk_fail(err, HK_E_FORMAT, kv->offset, "key %.*s is of type %s, not %s", HK_STR(kv->key),
+                   name != NULL ? name : "unknown", wanted);
+}
+
+enum hk_status hk_kv_int(const struct hk_kv *kv, int64_t *out, struct hk_error *err)
+{
+    if (kv->type != HK_META_INT64)
+        return wrong_type(kv, "int64", err);
+    *out = (int64_t)le64(kv->value.p);
+    return HK_OK;
+}
+
+enum hk_status hk_kv_float(const struct hk_kv *kv, double *out, struct hk_error *err)
+{
+    if (kv->type == HK_META_INT64)
+        *out = (double)(int64_t)le64(kv->value.p);
+    else if (kv->type == HK_META_FLOAT64)
+        *out = le_f64(kv->value.p);
+    else
+        return wrong_type(kv, "float64", err);
+    return HK_OK;
+}
+
+enum hk_status hk_kv_bool(const struct hk_kv *kv, bool *out, struct hk_error *err)
+{
+    if (kv->type != HK_META_BOOL)
+        return wrong_type(kv, "bool", err);
+    *out = kv->value.p[0] != 0;
+    return HK_OK;
+}
+
+enum hk_status hk_kv_string(const struct hk_kv *kv, struct hk_bytes *out, struct hk_error *err)
+{
+    if (kv->type != HK_META_STRING && kv->type != HK_META_JSON)
+        return wrong_type(kv, "string", err);
+    *out = kv->value;
+    return HK_OK;
+}

@@ -1,0 +1,179 @@
+/* Opening a .hk that others may be changing: its head is copied under the readers' lock or, where
+ * there are no locks, until it was the same before and after. */
+#include "libhkfmt/hk/open_hk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libhkfmt/base/lock.h"
+#include "libhkfmt/base/map.h"
+#include "libhkfmt/hk/wire.h"
+
+enum { ATTEMPTS = 1000, PAUSE_NS = 10 * 1000 * 1000 };
+
+enum hk_status hk_open_path(int *out, const char *path, struct hk_error *err)
+{
+    /* Not blocking, so that a FIFO is refused instead of waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return hk_fail_sys(err, errno, "cannot open");
+    *out = fd;
+    return HK_OK;
+}
+
+enum hk_format hk_format_of_fd(int fd)
+{
+    uint8_t first[16] = {0};
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || pread(fd, first, sizeof first, 0) < 9)
+        return HK_FORMAT_HK;
+    return hk_format_of(&(const struct hk_part){.map = first, .size = (uint64_t)st.st_size});
+}
+
+/* Whether the head of F is still what was copied. */
+static bool is_unchanged(const struct hk_file *f)
+{
+    const struct hk_part *part = &f->parts[0];
+    struct stat st;
+    uint8_t now[HK_HEADER_SIZE];
+    const size_t n = part->size < sizeof now ? (size_t)part->size : sizeof now;
+    return fstat(part->fd, &st) == 0 && (uint64_t)st.st_size >= part->size &&
+           pread(part->fd, now, n, 0) == (ssize_t)n && memcmp(now, part->header, n) == 0;
+}
+
+/* *AGAIN: it changed meanwhile. */
+static enum hk_status copy_once(struct hk_file **out, int fd, hk_copy_fn *copy, void *arg,
+                                bool locked, bool *again, struct hk_error *err)
+{
+    struct hk_part part;
+    enum hk_status st = hk_map_fd(&part, fd, err);
+    if (st != HK_OK)
+        return st;
+    struct hk_file *f = hk_file_of(&part);
+    if (f == NULL)
+        return hk_fail_nomem(err);
+    const struct hk_source src = {.fd = f->parts[0].fd, .size = f->parts[0].size};
+    st = copy(arg, f, &src, err);
+    *again = !locked && !is_unchanged(f);
+    if (st != HK_OK || *again)
+        hk_close(&f);
+    else
+        *out = f;
+    return st;
+}
+
+static enum hk_status copy_unlocked(struct hk_file **out, int fd, hk_copy_fn *copy, void *arg,
+                                    struct hk_error *err)
+{
+    static const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        bool again = false;
+        enum hk_status st = copy_once(out, fd, copy, arg, false, &again, err);
+        if (!again)
+            return st;
+        if (i > 3)
+            nanosleep(&pause, NULL);
+    }
+    return hk_fail(err, HK_E_IO, HK_NO_OFFSET,
+                   "another program keeps changing it, and its file system has no locks");
+}
+
+enum hk_status hk_open_hk(struct hk_file **out, int fd, unsigned keep, hk_copy_fn *copy, void *arg,
+                          struct hk_error *err)
+{
+    bool locked, again = false;
+    enum hk_status st = (keep & HK_KEEP_RECORDS) != 0 ? hk_lock_payloads(fd, err) : HK_OK;
+    if (st == HK_OK)
+        st = hk_lock_heads(fd, &locked, err);
+    if (st != HK_OK)
+        return st;
+    if (!locked)
+        return copy_unlocked(out, fd, copy, arg, err);
+    st = copy_once(out, fd, copy, arg, true, &again, err);
+    if (st != HK_OK || (keep & HK_KEEP_FILE) == 0)
+        hk_unlock_heads(fd);
+    return st;
+}
+
+/* ---- later ---- */
+
+/* Whether PART, the N-th of F, still begins as it did, and the records of the first are there. */
+static bool is_as_opened(const struct hk_file *f, size_t n)
+{
+    const struct hk_part *part = &f->parts[n];
+    const struct hk_source src = {.fd = part->fd, .size = part->size};
+    uint8_t now[HK_HEADER_SIZE], was[HK_RECORD_HEADER_SIZE];
+    struct stat st;
+    if (part->size < sizeof now || fstat(part->fd, &st) != 0 || (uint64_t)st.st_size < part->size ||
+        hk_source_read(&src, now, sizeof now, 0, NULL) != HK_OK ||
+        memcmp(now, part->header, sizeof now) != 0)
+        return false;
+    for (size_t i = 0; n == 0 && i < f->record_count; i++) {
+        hk_encode_record(&f->records[i], was);
+        if (hk_source_read(&src, now, sizeof was, f->records[i].offset, NULL) != HK_OK ||
+            memcmp(now, was, sizeof was) != 0)
+            return false;
+    }
+    return true;
+}
+
+static enum hk_status keep_part(const struct hk_file *f, size_t n, unsigned what,
+                                struct hk_error *err)
+{
+    const int fd = f->parts[n].fd;
+    bool locked;
+    enum hk_status st = (what & HK_KEEP_RECORDS) != 0 ? hk_lock_payloads(fd, err) : HK_OK;
+    if (st == HK_OK)
+        st = hk_lock_heads(fd, &locked, err);
+    if (st != HK_OK)
+        return st;
+    bool same = is_as_opened(f, n);
+    if ((what & HK_KEEP_FILE) == 0 || !same)
+        hk_unlock_heads(fd);
+    return same ? HK_OK
+                : hk_fail_sys(err, ESTALE, "another program changed it after it was opened");
+}
+
+enum hk_status hk_file_keep(struct hk_file *f, unsigned what, struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && f->format == HK_FORMAT_HK && i < f->part_count; i++)
+        if (f->parts[i].fd >= 0)
+            st = keep_part(f, i, what, err);
+    if (st != HK_OK)
+        hk_file_release(f);
+    return st;
+}
+
+void hk_file_release(struct hk_file *f)
+{
+    for (size_t i = 0; f != NULL && f->format == HK_FORMAT_HK && i < f->part_count; i++)
+        if (f->parts[i].fd >= 0) {
+            hk_unlock_heads(f->parts[i].fd);
+            hk_unlock_payloads(f->parts[i].fd);
+        }
+}
+
+/* ---- faults ---- */
+
+void hk_note_fault(void *list, const struct hk_fault *fault)
+{
+    struct hk_fault_list *l = list;
+    if (l->count == l->room) {
+        size_t more = l->room == 0 ? 16 : 2 * l->room;
+        struct hk_fault *grown = reallocarray(l->list, more, sizeof *grown);
+        if (grown == NULL) {
+            l->lost = true;
+            return;
+        }
+        l->list = grown;
+        l->room = more;
+    }
+    l->list[l->count++] = *fault;
+}

@@ -1,0 +1,241 @@
+/* The tensor table (format section 4): entries of variable length, back to back. */
+#include <stdlib.h>
+
+#include "libhkfmt/base/cursor.h"
+#include "libhkfmt/hk/wire.h"
+#include "libhkfmt/internal.h"
+
+static struct hk_where where_tensor(const struct hk_tensor *t, uint64_t index, uint64_t offset)
+{
+    return (struct hk_where){offset, HK_SUBJECT_TENSOR, t->name, index};
+}
+
+/* Positions inside an entry, from its start: messages point at the field. */
+static uint64_t at_codes(const struct hk_tensor *t)
+{
+    return t->entry_offset + 2 + t->name.n;
+}
+
+static uint64_t at_sections(const struct hk_tensor *t)
+{
+    return at_codes(t) + 4 + 8 * (uint64_t)t->ndim;
+}
+
+static bool take_name(struct cursor *c, struct hk_tensor *t)
+{
+    t->entry_offset = c->at;
+    const uint8_t *p = cursor_take(c, 2);
+    if (p == NULL)
+        return false;
+    t->name.n = le16(p);
+    t->name.p = cursor_take(c, t->name.n);
+    return t->name.p != NULL;
+}
+
+static bool take_sections(struct cursor *c, struct hk_tensor *t)
+{
+    const uint8_t *p = cursor_take(c, 54);
+    if (p == NULL)
+        return false;
+    t->data_offset = le64(p);
+    t->data_size = le64(p + 8);
+    t->residual_offset = le64(p + 16);
+    t->residual_size = le64(p + 24);
+    t->scale_offset = le64(p + 32);
+    t->scale_size = le64(p + 40);
+    t->block_size = le16(p + 48);
+    t->sparsity_ratio = le32(p + 50);
+    return true;
+}
+
+enum taken { TAKEN, TAKEN_SHORT, TAKEN_NDIM };
+
+static enum taken take_entry(struct cursor *c, struct hk_tensor *t)
+{
+    const uint8_t *p = take_name(c, t) ? cursor_take(c, 4) : NULL;
+    if (p == NULL)
+        return TAKEN_SHORT;
+    t->type = p[0];
+    t->layout = p[1];
+    t->sparsity = p[2];
+    t->ndim = p[3];
+    if (t->ndim > HK_MAX_DIMS)
+        return TAKEN_NDIM;
+    p = cursor_take(c, 8 * (uint64_t)t->ndim);
+    if (p == NULL)
+        return TAKEN_SHORT;
+    for (unsigned i = 0; i < t->ndim; i++)
+        t->shape[i] = le64(p + 8 * i);
+    return take_sections(c, t) ? TAKEN : TAKEN_SHORT;
+}
+
+static void check_name(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+{
+    struct hk_where w = where_tensor(t, i, t->entry_offset);
+    if (t->name.n == 0)
+        hk_report(s->r, HK_FAULT_NAME_EMPTY, &w, "tensor %llu has an empty name",
+                  (unsigned long long)i);
+    if (t->name.n > HK_MAX_NAME)
+        hk_report(s->r, HK_FAULT_NAME_LENGTH, &w, "tensor %llu: name of %zu bytes, the limit is %d",
+                  (unsigned long long)i, t->name.n, HK_MAX_NAME);
+}
+
+/* True if all three codes are known, so that sizes can be judged. */
+static bool check_codes(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+{
+    struct hk_where w = where_tensor(t, i, at_codes(t));
+    bool type = hk_type_info(t->type) != NULL;
+    bool layout = hk_layout_name(t->layout) != NULL;
+    bool sparsity = hk_sparsity_name(t->sparsity) != NULL;
+    if (!type)
+        hk_report(s->r, HK_FAULT_STORAGE_TYPE, &w, "tensor %.*s: unknown storage type 0x%02x",
+                  HK_STR(t->name), t->type);
+    w.offset++;
+    if (!layout)
+        hk_report(s->r, HK_FAULT_TILE_LAYOUT, &w, "tensor %.*s: unknown tile layout 0x%02x",
+                  HK_STR(t->name), t->layout);
+    w.offset++;
+    if (!sparsity)
+        hk_report(s->r, HK_FAULT_SPARSITY_TYPE, &w, "tensor %.*s: unknown sparsity type 0x%02x",
+                  HK_STR(t->name), t->sparsity);
+    return type && layout && sparsity;
+}
+
+static void check_section(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i,
+                          const char *what, uint64_t field, uint64_t offset, uint64_t size)
+{
+    struct hk_where w = where_tensor(t, i, field);
+    const struct hk_header *h = &s->f->header;
+    uint64_t alignment = h->alignment;
+    if (size == 0) /* the reference notes where bytes would be, perhaps past the end of the file */
+        return;
+    if (!range_ok(offset, size, s->size)) {
+        hk_report(s->r, HK_FAULT_SECTION_RANGE, &w,
+                  "tensor %.*s: %s at %llu of %llu bytes ends past the file of %llu",
+                  HK_STR(t->name), what, (unsigned long long)offset, (unsigned long long)size,
+                  (unsigned long long)s->size);
+        return;
+    }
+    if (offset < h->tensor_data_offset)
+        hk_report(s->r, HK_FAULT_SECTION_RANGE, &w,
+                  "tensor %.*s: %s at %llu lies before tensor_data_offset %llu", HK_STR(t->name),
+                  what, (unsigned long long)offset, (unsigned long long)h->tensor_data_offset);
+    bool power_of_two = alignment != 0 && (alignment & (alignment - 1)) == 0;
+    if (power_of_two && offset % alignment != 0)
+        hk_report(s->r, HK_FAULT_SECTION_ALIGNMENT, &w,
+                  "tensor %.*s: %s at %llu is not aligned to %llu", HK_STR(t->name), what,
+                  (unsigned long long)offset, (unsigned long long)alignment);
+}
+
+static void check_sections(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+{
+    uint64_t at = at_sections(t);
+    check_section(s, t, i, "data", at, t->data_offset, t->data_size);
+    check_section(s, t, i, "residual", at + 16, t->residual_offset, t->residual_size);
+    check_section(s, t, i, "scales", at + 32, t->scale_offset, t->scale_size);
+    struct hk_where w = where_tensor(t, i, at + 16);
+    if ((t->residual_size == 0 && t->residual_offset != 0) ||
+        (t->scale_size == 0 && t->scale_offset != 0))
+        hk_report(s->r, HK_FAULT_SECTION_RANGE, &w,
+                  "tensor %.*s: a section of no bytes has an offset", HK_STR(t->name));
+}
+
+static void check_entry(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+{
+    check_name(s, t, i);
+    bool known = check_codes(s, t, i);
+    check_sections(s, t, i);
+    struct hk_geometry g;
+    if (known && hk_geometry(t, i, s->r, &g) && g.mislabelled) {
+        struct hk_where w = where_tensor(t, i, at_codes(t));
+        bool surely = g.form == HK_FORM_DENSE || g.form == HK_FORM_TILED;
+        hk_report(s->r, HK_FAULT_MISLABELLED, &w, "tensor %.*s: %sdense f32 under the label %s, %s",
+                  HK_STR(t->name), surely ? "" : "perhaps ", hk_type_info(t->type)->name,
+                  hk_sparsity_name(t->sparsity));
+    }
+}
+
+static void check_references(const struct hk_scan *s)
+{
+    for (size_t i = 0; i < s->f->tensor_count; i++) {
+        const struct hk_tensor *t = &s->f->tensors[i], *target;
+        struct hk_error why;
+        if (t->type != HK_TYPE_SHARED_REF || hk_tensor_resolve(s->f, t, &target, &why) == HK_OK)
+            continue;
+        struct hk_where w = where_tensor(t, i, at_sections(t));
+        hk_report(s->r, HK_FAULT_REFERENCE, &w, "%s", why.text);
+    }
+}
+
+/* Where no tensor has a byte nothing has to begin there. */
+static void check_data_offset(const struct hk_scan *s)
+{
+    const struct hk_header *h = &s->f->header;
+    bool any = false;
+    for (size_t i = 0; !any && i < s->f->tensor_count; i++) {
+        const struct hk_tensor *t = &s->f->tensors[i];
+        any = t->data_size > 0 || t->scale_size > 0 || t->residual_size > 0;
+    }
+    if (any && h->tensor_data_offset > s->size)
+        hk_report(s->r, HK_FAULT_DATA_RANGE, hk_at(HK_AT_DATA_OFFSET),
+                  "tensor_data_offset %llu is past the end of the file of %llu",
+                  (unsigned long long)h->tensor_data_offset, (unsigned long long)s->size);
+}
+
+static enum hk_status take_entries(struct hk_scan *s, size_t count, struct cursor *c,
+                                   struct hk_error *err)
+{
+    s->f->tensors = calloc(count + 1, sizeof *s->f->tensors);
+    if (s->f->tensors == NULL)
+        return hk_fail_nomem(err);
+    for (size_t i = 0; i < count; i++) {
+        struct hk_tensor *t = &s->f->tensors[i];
+        enum taken taken = take_entry(c, t);
+        if (taken == TAKEN_NDIM) {
+            struct hk_where w = where_tensor(t, i, at_codes(t) + 3);
+            hk_report(s->r, HK_FAULT_NDIM, &w, "tensor %.*s: %u dimensions, the limit is %d",
+                      HK_STR(t->name), t->ndim, HK_MAX_DIMS);
+            return HK_OK; /* where the next entry starts is not known */
+        }
+        if (taken == TAKEN_SHORT) {
+            hk_report(s->r, HK_FAULT_TOC_COUNT, hk_at(t->entry_offset),
+                      "tensor entry %zu of %zu ends past the tensor table", i, count);
+            return HK_OK;
+        }
+        s->f->tensor_count = i + 1;
+        check_entry(s, t, i);
+    }
+    if (cursor_left(c) > 0)
+        hk_report(s->r, HK_FAULT_TOC_TRAILING, hk_at(c->at),
+                  "%llu bytes of the tensor table follow its last entry",
+                  (unsigned long long)cursor_left(c));
+    return HK_OK;
+}
+
+enum hk_status hk_scan_toc(struct hk_scan *s, struct hk_error *err)
+{
+    const struct hk_header *h = &s->f->header;
+    if (h->tensor_toc_size > 0 && !range_ok(h->tensor_toc_offset, h->tensor_toc_size, s->size))
+        return HK_OK; /* reported with the header */
+    if (h->tensor_count > h->tensor_toc_size / HK_ENTRY_FIXED) {
+        hk_report(s->r, HK_FAULT_TOC_COUNT, hk_at(HK_AT_TENSOR_COUNT),
+                  "tensor_count %llu does not fit a table of %llu bytes",
+                  (unsigned long long)h->tensor_count, (unsigned long long)h->tensor_toc_size);
+        return HK_OK;
+    }
+    struct cursor c = {.at = h->tensor_toc_offset,
+                       .end = h->tensor_toc_offset + h->tensor_toc_size,
+                       .start = h->tensor_toc_offset};
+    enum hk_status status =
+        hk_copy_section(s, &s->f->table, h->tensor_toc_offset, h->tensor_toc_size, err);
+    c.base = s->f->table.p;
+    if (status == HK_OK)
+        status = take_entries(s, (size_t)h->tensor_count, &c, err);
+    if (status == HK_OK)
+        status = hk_build_targets(s->f, err);
+    if (status == HK_OK) {
+        check_data_offset(s);
+        check_references(s);
+    }
+    return status;
+}

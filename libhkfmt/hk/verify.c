@@ -1,0 +1,218 @@
+/* hk_verify(): the parser with every fault reported, then what only reading records and payloads
+ * can tell. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/base/lock.h"
+#include "libhkfmt/base/map.h"
+#include "libhkfmt/hk/open_hk.h"
+#include "libhkfmt/hk/verify.h"
+#include "libhkfmt/hk/wire.h"
+
+struct counting { /* passes faults on and counts them */
+    hk_fault_fn *fn;
+    void *arg;
+    struct hk_verify_report *report;
+    bool readable; /* nothing so far that keeps hk_open() from it */
+};
+
+static void count_fault(void *arg, const struct hk_fault *fault)
+{
+    struct counting *c = arg;
+    if (fault->severity == HK_ERROR)
+        c->report->errors++;
+    else
+        c->report->warnings++;
+    c->readable = c->readable && fault->status == HK_OK;
+    c->fn(c->arg, fault);
+}
+
+static void report_lineage(const struct hk_reporter *r, const struct hk_record *record, size_t i,
+                           enum hk_lineage lineage, struct hk_verify_report *report)
+{
+    struct hk_where w = {record->offset + 16, HK_SUBJECT_RECORD, record->name, i};
+    if (lineage == HK_LINEAGE_BROKEN)
+        hk_report(r, HK_FAULT_LINEAGE_BROKEN, &w,
+                  "record %zu: parent_hash is not the hash of record %zu", i, i - 1);
+    else if (lineage == HK_LINEAGE_ZERO)
+        hk_report(r, HK_FAULT_LINEAGE_ZERO, &w,
+                  "record %zu: parent_hash is all zero: the chain is not closed here", i);
+    else
+        return;
+    report->lineage = HK_CHAIN_BROKEN;
+}
+
+static enum hk_status check_records(const struct hk_file *f, const struct hk_reporter *r,
+                                    struct hk_verify_report *report, struct hk_error *err)
+{
+    report->lineage = f->record_count > 0 ? HK_CHAIN_OK : HK_CHAIN_NONE;
+    for (size_t i = 0; i < f->record_count; i++) {
+        const struct hk_record *record = &f->records[i];
+        enum hk_lineage lineage;
+        enum hk_status status = hk_record_lineage(f, i, &lineage, err);
+        if (status != HK_OK)
+            return status;
+        report_lineage(r, record, i, lineage, report);
+        struct hk_where w = {record->offset + 68, HK_SUBJECT_RECORD, record->name, i};
+        if (hk_record_crc(f, i) == HK_CRC_BAD)
+            hk_report(r, HK_FAULT_CRC, &w, "record %zu: payload does not have its crc32 0x%08x", i,
+                      record->data_crc32);
+    }
+    return HK_OK;
+}
+
+enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *r,
+                             const struct hk_verify_how *how, struct hk_verify_report *report,
+                             struct hk_error *err)
+{
+    static const uint8_t zero[HK_SHA256_SIZE];
+    const struct hk_record *first = hk_record_at(f, 0);
+    report->base = HK_BASE_UNBOUND;
+    if (first == NULL || memcmp(first->parent_hash, zero, sizeof zero) == 0)
+        return HK_OK;
+    report->base = HK_BASE_UNCHECKED;
+    if (!how->payload)
+        return HK_OK;
+    uint8_t digest[HK_SHA256_SIZE];
+    struct hk_hashes h = {.base = digest};
+    if (how->work != NULL)
+        h.work = *how->work;
+    enum hk_status status = hk_hash(f, &h, err);
+    if (status == HK_E_FORMAT)
+        return HK_OK; /* a reference that leads nowhere is reported with its tensor */
+    if (status != HK_OK)
+        return status;
+    if (memcmp(digest, first->parent_hash, sizeof digest) == 0) {
+        report->base = HK_BASE_BOUND;
+        return HK_OK;
+    }
+    report->base = HK_BASE_CHANGED;
+    struct hk_where w = {first->offset + 16, HK_SUBJECT_RECORD, first->name, 0};
+    hk_report(r, HK_FAULT_BASE_CHANGED, &w, "record 0: parent_hash is not the digest of %s tensors",
+              f->part_count > 1 ? "the set's" : "this file's");
+    return HK_OK;
+}
+
+static enum hk_status check_journal(const char *path, const struct hk_reporter *r,
+                                    struct hk_error *err)
+{
+    bool journal;
+    enum hk_status status = hk_has_journal(path, &journal, err);
+    if (status == HK_OK && journal)
+        hk_report(
+            r, HK_FAULT_DEFECT, hk_at(0),
+            "a metadata journal of the reference lies beside the file: an edit was interrupted");
+    return status;
+}
+
+static enum hk_status verify_hk(struct hk_file *f, const char *path,
+                                const struct hk_verify_how *how, const struct hk_reporter *r,
+                                const struct counting *counting, struct hk_error *err)
+{
+    struct hk_verify_report *report = counting->report;
+    const bool payload = how->payload;
+    enum hk_status status = check_journal(path, r, err);
+    if (status != HK_OK)
+        return status;
+    bool readable = counting->readable;
+    report->payload = payload && readable;
+    status = check_records(f, r, report, err);
+    if (status == HK_OK)
+        status = hk_check_seal(f, r, payload, report, err);
+    if (status == HK_OK && readable && !how->part)
+        status = hk_check_base(f, r, how, report, err);
+    if (status == HK_OK && payload && readable)
+        status = hk_check_payloads(f, r, err);
+    return status;
+}
+
+/* A foreign file is sound if it opens; otherwise its one error is what opening says. */
+static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format,
+                                     const struct hk_verify_how *how, const struct hk_reporter *r,
+                                     const struct counting *counting, struct hk_error *err)
+{
+    struct hk_error why = {0};
+    enum hk_status status = hk_parse_foreign(f, format, &why);
+    if (status == HK_E_NOMEM || status == HK_E_IO)
+        return hk_fail(err, status, why.offset, "%s", why.text);
+    if (status != HK_OK) {
+        hk_report(r, HK_FAULT_FOREIGN, hk_at(why.offset), "%s", why.text);
+        return HK_OK;
+    }
+    status = hk_build_indexes(f, r, err);
+    counting->report->payload = how->payload && counting->readable;
+    return status == HK_OK && counting->report->payload ? hk_check_payloads(f, r, err) : status;
+}
+
+static enum hk_status parse_thoroughly(void *arg, struct hk_file *f, const struct hk_source *src,
+                                       struct hk_error *err)
+{
+    struct hk_fault_list *faults = arg;
+    const struct hk_reporter r = {hk_note_fault, faults};
+    faults->count = 0;
+    enum hk_status st = hk_parse(f, src, true, &r, err);
+    return st == HK_OK && faults->lost ? hk_fail_nomem(err) : st;
+}
+
+/* A seal covers all bytes, which have to stay as they are; otherwise records' payloads do, which
+ * are hashed. */
+static unsigned kept_for(int fd, const struct hk_verify_how *how)
+{
+    uint8_t header[HK_HEADER_SIZE];
+    bool sealed = pread(fd, header, sizeof header, 0) == sizeof header &&
+                  (le32(header + HK_AT_FLAGS) & HK_FLAG_HAS_SHA256_CHECKSUM) != 0;
+    return HK_KEEP_RECORDS | (sealed && how->payload ? HK_KEEP_FILE : 0);
+}
+
+static enum hk_status open_to_verify(struct hk_file **out, const char *path,
+                                     const struct hk_verify_how *how, struct hk_fault_list *faults,
+                                     enum hk_format *format, struct hk_error *err)
+{
+    int fd;
+    struct hk_part part;
+    enum hk_status st = hk_open_path(&fd, path, err);
+    if (st != HK_OK)
+        return st;
+    *format = hk_format_of_fd(fd);
+    if (*format == HK_FORMAT_HK)
+        st = hk_open_hk(out, fd, kept_for(fd, how), parse_thoroughly, faults, err);
+    else if ((st = hk_map_fd(&part, fd, err)) == HK_OK && (*out = hk_file_of(&part)) == NULL)
+        st = hk_fail_nomem(err);
+    close(fd);
+    return st;
+}
+
+enum hk_status hk_verify_file(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
+                              void *arg, struct hk_verify_report *report, struct hk_error *err)
+{
+    struct hk_file *f;
+    struct hk_fault_list faults = {0};
+    enum hk_format format;
+    enum hk_status st = open_to_verify(&f, path, how, &faults, &format, err);
+    if (st != HK_OK) {
+        free(faults.list);
+        return st;
+    }
+    *report = (struct hk_verify_report){.size = hk_file_size(f)};
+    struct counting counting = {fn, arg, report, true};
+    const struct hk_reporter r = {count_fault, &counting};
+    for (size_t i = 0; i < faults.count; i++)
+        count_fault(&counting, &faults.list[i]);
+    free(faults.list);
+    st = format == HK_FORMAT_HK ? verify_hk(f, path, how, &r, &counting, err)
+                                : verify_foreign(f, format, how, &r, &counting, err);
+    report->keys = f->kv_count;
+    report->tensors = f->tensor_count;
+    report->records = f->record_count;
+    hk_close(&f);
+    return st;
+}
+
+enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, void *arg,
+                         struct hk_verify_report *report, struct hk_error *err)
+{
+    const struct hk_verify_how how = {.payload = options & HK_VERIFY_PAYLOAD};
+    return hk_verify_file(path, &how, fn, arg, report, err);
+}

@@ -1,0 +1,166 @@
+/* An open file as safetensors. What it has no place for is refused by name before the first byte is
+ * written. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "libhkfmt/base/json_scan.h"
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/convert/view.h"
+#include "libhkfmt/safetensors/st.h"
+
+enum { DATA_ALIGNMENT = 8 }; /* of the data's beginning, as the reference writer has it */
+
+struct plan {
+    const struct hk_file *f;
+    struct hk_buf head; /* with the length in front */
+    uint64_t data;      /* bytes that follow it */
+};
+
+static enum hk_status refuse(const struct hk_tensor *t, const char *why, const char *what,
+                             struct hk_error *err)
+{
+    return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset, "tensor '%.*s': %s%s", HK_STR(t->name),
+                   why, what);
+}
+
+/* Whether the bytes of T, number INDEX, are what safetensors means by its dtype. */
+static enum hk_status check_bytes(const struct hk_tensor *t, uint64_t index, struct hk_error *err)
+{
+    const struct hk_type_info *info = hk_type_info(t->type);
+    struct hk_geometry g;
+    if (hk_st_dtype(t->type) == NULL)
+        return refuse(t, "safetensors has no dtype for ",
+                      info == NULL ? "a type of that number" : info->name, err);
+    if (t->sparsity != HK_SPARSITY_NONE)
+        return refuse(t, "safetensors has no sparsity ", hk_sparsity_name(t->sparsity), err);
+    if (t->layout != HK_LAYOUT_ROW_MAJOR)
+        return refuse(t, "safetensors has no layout ", hk_layout_name(t->layout), err);
+    if (t->scale_size != 0 || t->residual_size != 0)
+        return refuse(t, "safetensors has no scale or residual section", "", err);
+    if (!hk_geometry(t, index, NULL, &g) || !hk_st_is_form(t, &g))
+        return refuse(t, "its bytes are not those of type ", info->name, err);
+    return HK_OK;
+}
+
+static enum hk_status check_name(const struct hk_tensor *t, struct hk_error *err)
+{
+    if (!hk_utf8_valid(t->name))
+        return refuse(t, "its name is not UTF-8, which a safetensors file cannot carry", "", err);
+    if (hk_bytes_are(t->name, "__metadata__"))
+        return refuse(t, "safetensors keeps this name for metadata", "", err);
+    return HK_OK;
+}
+
+static void put_number(struct hk_buf *b, const char *before, uint64_t v)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, v);
+    hk_buf_text(b, before);
+    hk_buf_text(b, text);
+}
+
+/* The entry of T, whose bytes are those of STORED. */
+static void put_entry(struct plan *p, const struct hk_tensor *t, const struct hk_tensor *stored)
+{
+    struct hk_buf *b = &p->head;
+    hk_json_quote(b, t->name);
+    hk_buf_text(b, ":{\"dtype\":\"");
+    hk_buf_text(b, hk_st_dtype(stored->type));
+    hk_buf_text(b, "\",\"shape\":[");
+    for (unsigned i = 0; i < t->ndim; i++)
+        put_number(b, i > 0 ? "," : "", t->shape[i]);
+    put_number(b, "],\"data_offsets\":[", p->data);
+    put_number(b, ",", p->data + stored->data_size);
+    hk_buf_text(b, "]},");
+}
+
+static enum hk_status put_tensor(struct plan *p, size_t i, struct hk_error *err)
+{
+    const struct hk_tensor *t = &p->f->tensors[i], *stored;
+    enum hk_status status = check_name(t, err);
+    if (status == HK_OK)
+        status = hk_tensor_resolve(p->f, t, &stored, err);
+    if (status == HK_OK)
+        status = check_bytes(stored, (uint64_t)(stored - p->f->tensors), err);
+    if (status != HK_OK)
+        return status;
+    put_entry(p, t, stored);
+    if (!add_ok(p->data, stored->data_size, &p->data) || p->data > INT64_MAX / 2)
+        return hk_fail(err, HK_E_RANGE, t->entry_offset, "the file would be too large");
+    return HK_OK;
+}
+
+/* Close the header behind its last member, fill it up with blanks and tell its length. */
+static enum hk_status close_head(struct plan *p, struct hk_error *err)
+{
+    struct hk_buf *b = &p->head;
+    if (b->failed)
+        return hk_fail_nomem(err);
+    if (b->p[b->n - 1] == ',')
+        b->n--;
+    hk_buf_text(b, "}");
+    while (!b->failed && b->n % DATA_ALIGNMENT != 0)
+        hk_buf_text(b, " ");
+    if (b->failed)
+        return hk_fail_nomem(err);
+    if (b->n - ST_LENGTH_SIZE > ST_MAX_HEADER)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "metadata and tensor table take %zu bytes, safetensors allows %d",
+                       b->n - ST_LENGTH_SIZE, ST_MAX_HEADER);
+    put64(b->p, b->n - ST_LENGTH_SIZE);
+    return HK_OK;
+}
+
+/* P->head is the caller's to free, also after a failure. */
+static enum hk_status make_plan(struct plan *p, struct hk_error *err)
+{
+    hk_buf_u64(&p->head, 0);
+    hk_buf_text(&p->head, "{");
+    enum hk_status status = hk_st_put_metadata(&p->head, p->f, err);
+    for (size_t i = 0; status == HK_OK && i < p->f->tensor_count; i++)
+        status = put_tensor(p, i, err);
+    return status == HK_OK ? close_head(p, err) : status;
+}
+
+static enum hk_status write_planned(const struct plan *p, struct hk_copying *c,
+                                    struct hk_error *err)
+{
+    const uint64_t start = hk_out_offset(c->out), planned = p->head.n + p->data;
+    enum hk_status status = hk_copying_begin(c, err);
+    if (status == HK_OK)
+        status = hk_out_expect(c->out, planned, err);
+    if (status == HK_OK)
+        status = hk_out_write(c->out, p->head.p, p->head.n, err);
+    for (size_t i = 0; status == HK_OK && i < p->f->tensor_count; i++)
+        status = hk_copy_tensor(c, i, err);
+    if (status == HK_OK)
+        status = hk_copying_finish(c, err);
+    const uint64_t written = hk_out_offset(c->out) - start;
+    if (status == HK_OK && written != planned)
+        status = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "%llu bytes were written, not %llu",
+                         (unsigned long long)written, (unsigned long long)planned);
+    return status;
+}
+
+enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_convert_options *opt,
+                                         struct hk_out *out, struct hk_error *err)
+{
+    struct plan p = {.f = f};
+    struct hk_copying c = {.from = f, .opt = opt, .out = out};
+    enum hk_status status = make_plan(&p, err);
+    if (status == HK_OK)
+        status = write_planned(&p, &c, err);
+    hk_copying_end(&c);
+    hk_buf_free(&p.head);
+    return status;
+}
+
+enum hk_status hk_safetensors_size(const struct hk_file *f, uint64_t *size, struct hk_error *err)
+{
+    struct plan p = {.f = f};
+    enum hk_status status = make_plan(&p, err);
+    if (status == HK_OK)
+        *size = p.head.n + p.data;
+    hk_buf_free(&p.head);
+    return status;
+}

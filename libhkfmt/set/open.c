@@ -1,0 +1,278 @@
+/* A file, an index or a directory leads to the whole model that it belongs to. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/wire.h"
+#include "libhkfmt/set/set.h"
+
+/* PATH in two: its directory, empty or with the last slash, and the name. */
+static char *directory_of(const char *path, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    *name = path + n;
+    return strndup(path, n);
+}
+
+static bool exists(const char *dir, const char *name)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s%s", dir, name) < 0)
+        return false;
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+/* ---- the index that a file may be in ---- */
+
+/* STEM.EXT.index.json of a shard. */
+static char *index_of_shard(const char *name)
+{
+    struct hk_shard_name n;
+    char *out = NULL;
+    if (!hk_shard_name_split(name, &n) ||
+        asprintf(&out, "%.*s%s.index.json", (int)n.stem, name, n.suffix) < 0)
+        return NULL;
+    return out;
+}
+
+/* What the reference's saver notes in key index_file. */
+static char *index_in_key(const struct hk_file *f)
+{
+    const struct hk_kv *kv = hk_kv_find(f, "index_file");
+    struct hk_bytes b;
+    if (f->format != HK_FORMAT_HK || kv == NULL || hk_kv_string(kv, &b, NULL) != HK_OK)
+        return NULL;
+    char *name = strndup((const char *)b.p, b.n);
+    if (name != NULL && hk_plain_name(name) && hk_is_index_name(name))
+        return name;
+    free(name);
+    return NULL;
+}
+
+/* The name of the index beside NAME, or NULL. F is what is in NAME, NULL where that is not read. */
+static char *find_index(const struct hk_file *f, const char *dir, const char *name)
+{
+    char *candidates[] = {index_of_shard(name), f != NULL ? index_in_key(f) : NULL,
+                          f != NULL && f->format == HK_FORMAT_SAFETENSORS
+                              ? strdup("model.safetensors.index.json")
+                              : NULL};
+    char *found = NULL;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
+        if (candidates[i] != NULL && found == NULL && exists(dir, candidates[i]))
+            found = candidates[i];
+        else
+            free(candidates[i]);
+    return found;
+}
+
+static enum hk_status use_index(struct hk_set *s, const char *name, struct hk_error *err)
+{
+    hk_set_index_free(&s->index);
+    hk_names_free(&s->names);
+    enum hk_status status = hk_set_index_read(&s->index, s->dir, name, err);
+    if (status == HK_OK)
+        status = hk_set_index_files(&s->index, &s->names, err);
+    return status;
+}
+
+/* An index of another name that has NAME. */
+static enum hk_status search_indexes(struct hk_set *s, const char *name, struct hk_error *err)
+{
+    struct hk_names all = {0};
+    enum hk_status status = hk_list_indexes(&all, s->dir, err);
+    for (size_t i = 0; status == HK_OK && i < all.count && !hk_names_have(&s->names, name); i++)
+        if (use_index(s, all.names[i], NULL) != HK_OK)
+            hk_names_free(&s->names); /* an index of others, and broken: not ours to tell of */
+    if (!hk_names_have(&s->names, name)) {
+        hk_names_free(&s->names);
+        hk_set_index_free(&s->index);
+    }
+    hk_names_free(&all);
+    return status;
+}
+
+/* ---- the files of a set ---- */
+
+/* NAME says that it is a shard, or is said to be one by its name alone. */
+static enum hk_status use_name(struct hk_set *s, const char *name, struct hk_place is,
+                               struct hk_error *err)
+{
+    struct hk_shard_name n;
+    if (is.count > 1 &&
+        (!hk_shard_name_parse(name, &n) || n.count != is.count || n.number != is.number))
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                       "is shard %u of %u, and no index names it, so its name should end in "
+                       "-%05u-of-%05u and an extension",
+                       is.number, is.count, is.number, is.count);
+    return hk_names_of_shard(&s->names, name, err);
+}
+
+/* Whether F, called NAME, is one of several by what it says or, of a kind of file that cannot say,
+ * by its name. */
+static bool is_shard(const struct hk_file *f, const char *name, struct hk_place is)
+{
+    struct hk_shard_name n;
+    return is.count > 1 ||
+           (f->format == HK_FORMAT_SAFETENSORS && hk_shard_name_split(name, &n) && n.count > 1);
+}
+
+/* The files that belong to F; none if it is a whole model. */
+static enum hk_status find_files(struct hk_set *s, const struct hk_file *f, const char *name,
+                                 struct hk_error *err)
+{
+    struct hk_place is;
+    struct hk_shard_name n;
+    enum hk_status status = hk_place_of(f, name, &is, err);
+    if (status != HK_OK)
+        return status;
+    char *index = find_index(f, s->dir, name);
+    if (index != NULL)
+        status = use_index(s, index, err);
+    if (status == HK_OK && is_shard(f, name, is) && !hk_names_have(&s->names, name) &&
+        (index != NULL || !hk_shard_name_parse(name, &n)))
+        status = search_indexes(s, name, err);
+    if (status == HK_OK && !hk_names_have(&s->names, name)) {
+        hk_names_free(&s->names);
+        hk_set_index_free(&s->index);
+        if (is_shard(f, name, is))
+            status = index == NULL ? use_name(s, name, is, err)
+                                   : hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                                             "is a shard, but not in %.100s", index);
+    }
+    free(index);
+    return status;
+}
+
+/* The same for a file that cannot be read: what its name says, if others are there. */
+static enum hk_status find_by_name(struct hk_set *s, const char *name, struct hk_error *err)
+{
+    struct hk_shard_name n;
+    enum hk_status status = HK_OK;
+    char *index = find_index(NULL, s->dir, name);
+    if (index != NULL)
+        status = use_index(s, index, err);
+    free(index);
+    if (status != HK_OK || hk_names_have(&s->names, name))
+        return status;
+    hk_names_free(&s->names);
+    hk_set_index_free(&s->index);
+    return hk_shard_name_parse(name, &n) && n.count > 1 ? hk_names_of_shard(&s->names, name, err)
+                                                        : HK_OK;
+}
+
+/* ---- opening ---- */
+
+/* *LONE is the file at PATH where that is all; *UNREAD says that it was none to be read. */
+static enum hk_status find_in_place(struct hk_set *s, const char *path, const char *name,
+                                    struct hk_file **lone, bool *unread, struct hk_error *err)
+{
+    struct hk_file *f;
+    *unread = false;
+    if (hk_is_index_name(name))
+        return use_index(s, name, err);
+    enum hk_status status = hk_open(&f, path, err);
+    *unread = status != HK_OK && status != HK_E_IO && status != HK_E_NOMEM;
+    if (status != HK_OK)
+        return status;
+    status = find_files(s, f, name, err);
+    if (status == HK_OK && s->names.count == 0 && (f->parts[0].path = strdup(path)) == NULL)
+        status = hk_fail_nomem(err);
+    if (status == HK_OK && s->names.count == 0)
+        *lone = f;
+    else
+        hk_close(&f);
+    return status;
+}
+
+void hk_set_free(struct hk_set *s)
+{
+    hk_set_index_free(&s->index);
+    hk_names_free(&s->names);
+    free(s->dir);
+    *s = (struct hk_set){0};
+}
+
+enum hk_status hk_set_find(struct hk_set *s, const char *path, struct hk_error *err)
+{
+    const char *name;
+    struct hk_file *lone = NULL;
+    *s = (struct hk_set){.dir = directory_of(path, &name)};
+    if (s->dir == NULL)
+        return hk_fail_nomem(err);
+    bool unread;
+    enum hk_status status = find_in_place(s, path, name, &lone, &unread, err);
+    hk_close(&lone);
+    return unread ? find_by_name(s, name, err) : status;
+}
+
+enum hk_status hk_open_set(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    struct stat st;
+    const char *name;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return hk_open_dir(out, path, err);
+    struct hk_set s = {.dir = directory_of(path, &name)};
+    if (s.dir == NULL)
+        return hk_fail_nomem(err);
+    struct hk_file *lone = NULL;
+    bool unread;
+    enum hk_status status = find_in_place(&s, path, name, &lone, &unread, err);
+    if (status == HK_OK && lone == NULL)
+        status = hk_set_open_files(&lone, &s, err);
+    if (status == HK_OK)
+        *out = lone;
+    hk_set_free(&s);
+    return status;
+}
+
+const char *hk_file_part_path(const struct hk_file *f, size_t part)
+{
+    return part < f->part_count ? f->parts[part].path : NULL;
+}
+
+/* ---- the file that is changed ---- */
+
+/* Whether PATH can be nothing but a file of its own; also where it cannot be read, so that whoever
+ * changes it says why. */
+static bool stands_alone(const char *path)
+{
+    struct stat st;
+    struct hk_shard_name n;
+    uint8_t p[HK_HEADER_SIZE];
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    if (stat(path, &st) != 0)
+        return true;
+    if (!S_ISREG(st.st_mode))
+        return !S_ISDIR(st.st_mode);
+    if (hk_is_index_name(name))
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t size = fd < 0 ? -1 : pread(fd, p, sizeof p, 0);
+    if (fd >= 0)
+        close(fd);
+    if (size < HK_HEADER_SIZE || memcmp(p, HK_MAGIC, 4) != 0)
+        return true;
+    return le16(p + HK_AT_SPLIT_COUNT) <= 1 && !hk_shard_name_split(name, &n);
+}
+
+enum hk_status hk_first_file(char **out, const char *path, struct hk_error *err)
+{
+    struct hk_file *f = NULL;
+    enum hk_status status = stands_alone(path) ? HK_OK : hk_open_set(&f, path, err);
+    if (status != HK_OK)
+        return status;
+    const char *first = f != NULL && f->format == HK_FORMAT_HK ? hk_file_part_path(f, 0) : path;
+    char *copy = strdup(first);
+    hk_close(&f);
+    if (copy == NULL)
+        return hk_fail_nomem(err);
+    *out = copy;
+    return HK_OK;
+}

@@ -1,0 +1,259 @@
+/* New files wait in a hidden directory beside their place until all are whole, and then take their
+ * names, in one step as a directory, or one after the other with the way back kept open. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libhkfmt/set/save.h"
+
+/* ---- the directory ---- */
+
+static char *join(const char *directory, const char *name)
+{
+    char *path = NULL;
+    return asprintf(&path, "%s%s", directory, name) < 0 ? NULL : path;
+}
+
+/* DIRECTORY/.BASE.RANDOM.new/ */
+static char *temporary_name(const char *directory, const char *base)
+{
+    uint32_t random = 0;
+    char *name = NULL;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = (uint32_t)getpid();
+    return asprintf(&name, "%s/.%.200s.%08x" HK_STAGE_END "/", directory, base, random) < 0 ? NULL
+                                                                                            : name;
+}
+
+static enum hk_status make(struct hk_stage *s, const char *directory, const char *base,
+                           struct hk_error *err)
+{
+    enum { TRIES = 16 };
+    for (int i = 0; i < TRIES; i++) {
+        char *name = temporary_name(directory, base);
+        if (name == NULL)
+            return hk_fail_nomem(err);
+        const bool made = mkdir(name, 0777) == 0;
+        if (made && (s->lock = hk_stage_lock(name)) >= 0) {
+            s->temp = name;
+            return HK_OK;
+        }
+        const int sys = made ? EEXIST : errno; /* gone again: another name */
+        if (made)
+            rmdir(name);
+        free(name);
+        errno = sys;
+        if (sys != EEXIST)
+            break;
+    }
+    return hk_fail_sys(err, errno, "cannot create a directory for new files");
+}
+
+enum hk_status hk_stage_new(struct hk_stage *s, const char *path, struct hk_error *err)
+{
+    char *directory = strdup(path), *base = strdup(path);
+    enum hk_status status = HK_OK;
+    *s = (struct hk_stage){.lock = -1};
+    if (directory == NULL || base == NULL)
+        status = hk_fail_nomem(err);
+    else
+        status = make(s, dirname(directory), basename(base), err);
+    if (status == HK_OK) {
+        s->target = strchr(path, '/') == NULL ? strdup("") : join(directory, "/");
+        status = s->target == NULL ? hk_fail_nomem(err) : HK_OK;
+    }
+    free(directory);
+    free(base);
+    return status;
+}
+
+static void remove_all(const struct hk_stage *s, const struct hk_names *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        char *path = join(s->temp, names->names[i]);
+        if (path != NULL)
+            unlink(path);
+        free(path);
+    }
+}
+
+void hk_stage_free(struct hk_stage *s)
+{
+    if (s->temp != NULL) {
+        remove_all(s, &s->names);
+        remove_all(s, &s->old);
+        rmdir(s->temp);
+    }
+    if (s->lock >= 0)
+        close(s->lock);
+    free(s->temp);
+    free(s->target);
+    hk_names_free(&s->names);
+    hk_names_free(&s->old);
+    *s = (struct hk_stage){.lock = -1};
+}
+
+/* ---- files ---- */
+
+enum hk_status hk_stage_create(struct hk_stage *s, const char *name, struct hk_out **out,
+                               struct hk_error *err)
+{
+    enum hk_status status = hk_names_add(&s->names, strdup(name), err);
+    char *path = status == HK_OK ? join(s->temp, name) : NULL;
+    if (status == HK_OK && path == NULL)
+        status = hk_fail_nomem(err);
+    if (status == HK_OK)
+        status = hk_out_create(out, path, 0, err);
+    free(path);
+    return status;
+}
+
+enum hk_status hk_stage_put(struct hk_stage *s, const char *name, const struct hk_buf *bytes,
+                            struct hk_error *err)
+{
+    struct hk_out *out;
+    enum hk_status status = hk_stage_create(s, name, &out, err);
+    if (status != HK_OK)
+        return status;
+    status = hk_out_write(out, bytes->p, bytes->n, err);
+    if (status == HK_OK)
+        return hk_out_commit(&out, err);
+    hk_out_discard(&out);
+    return status;
+}
+
+static enum hk_status sync_directory(const char *path, struct hk_error *err)
+{
+    int fd = open(path[0] != '\0' ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return HK_OK; /* a directory that may be written but not read cannot be synced */
+    bool good = fsync(fd) == 0 || errno == EINVAL;
+    int sys = errno;
+    close(fd);
+    return good ? HK_OK : hk_fail_sys(err, sys, "cannot sync the directory");
+}
+
+/* ---- taking names one by one ---- */
+
+enum moved { UNMOVED, MOVED, EXCHANGED };
+
+struct publishing {
+    struct hk_stage *s;
+    bool replace;
+    const volatile sig_atomic_t *stop;
+    enum moved *moved; /* of s->names, then of s->old */
+};
+
+static bool rename_as(const char *from, const char *to, unsigned flags)
+{
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to, flags) == 0;
+}
+
+static enum hk_status exchange(const char *from, const char *to, struct hk_error *err)
+{
+    struct stat st;
+    if (lstat(to, &st) != 0 || !S_ISREG(st.st_mode))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "%.200s is there and no regular file, so it is not replaced", to);
+    if (chmod(from, st.st_mode & 07777) != 0)
+        return hk_fail_sys(err, errno, "cannot keep permissions of %.200s", to);
+    if (!rename_as(from, to, RENAME_EXCHANGE))
+        return hk_fail_sys(err, errno, "cannot replace %.200s", to);
+    return HK_OK;
+}
+
+static enum hk_status move(const struct publishing *p, const char *from, const char *to,
+                           enum moved *moved, struct hk_error *err)
+{
+    if (rename_as(from, to, RENAME_NOREPLACE)) {
+        *moved = MOVED;
+        return HK_OK;
+    }
+    if (errno != EEXIST)
+        return hk_fail_sys(err, errno, "cannot name %.200s", to);
+    if (!p->replace)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "%.200s exists already and is not replaced without being forced", to);
+    enum hk_status status = exchange(from, to, err);
+    if (status == HK_OK)
+        *moved = EXCHANGED;
+    return status;
+}
+
+/* File I of all: into its place, or out of it. */
+static enum hk_status step(const struct publishing *p, size_t i, bool back, struct hk_error *err)
+{
+    struct hk_stage *s = p->s;
+    const bool comes = i < s->names.count;
+    const char *name = comes ? s->names.names[i] : s->old.names[i - s->names.count];
+    char *in = join(s->temp, name), *there = join(s->target, name);
+    enum hk_status status = HK_OK;
+    if (in == NULL || there == NULL)
+        status = hk_fail_nomem(err);
+    else if (back)
+        rename_as(comes ? there : in, comes ? in : there,
+                  p->moved[i] == EXCHANGED ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+    else
+        status = move(p, comes ? in : there, comes ? there : in, &p->moved[i], err);
+    free(in);
+    free(there);
+    return status;
+}
+
+static enum hk_status publish(const struct publishing *p, struct hk_error *err)
+{
+    const size_t all = p->s->names.count + p->s->old.count;
+    enum hk_status status = HK_OK;
+    size_t i = 0;
+    for (; status == HK_OK && i < all; i++) {
+        if (p->stop != NULL && *p->stop != 0)
+            status = hk_fail_sys(err, EINTR, "given up");
+        else
+            status = step(p, i, false, err);
+    }
+    if (status == HK_OK)
+        status = sync_directory(p->s->target, err);
+    while (status != HK_OK && i-- > 0)
+        if (p->moved[i] != UNMOVED)
+            step(p, i, true, NULL);
+    return status;
+}
+
+enum hk_status hk_stage_publish(struct hk_stage *s, bool replace, const volatile sig_atomic_t *stop,
+                                struct hk_error *err)
+{
+    struct publishing p = {s, replace, stop,
+                           calloc(s->names.count + s->old.count + 1, sizeof(enum moved))};
+    if (p.moved == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status status = publish(&p, err);
+    free(p.moved);
+    return status;
+}
+
+/* ---- as a directory ---- */
+
+enum hk_status hk_stage_become(struct hk_stage *s, const char *path, struct hk_names *old,
+                               struct hk_error *err)
+{
+    enum hk_status status = sync_directory(s->temp, err);
+    if (status != HK_OK)
+        return status;
+    if (!rename_as(s->temp, path, old != NULL ? RENAME_EXCHANGE : RENAME_NOREPLACE))
+        return hk_fail_sys(err, errno, "cannot take its name");
+    hk_names_free(&s->names);
+    if (old != NULL) {
+        s->names = *old;
+        *old = (struct hk_names){0};
+    } else {
+        free(s->temp);
+        s->temp = NULL;
+    }
+    return sync_directory(s->target, err);
+}

@@ -1,0 +1,258 @@
+/* mini_model.h: a model of a few hundred weights in a memory file, every family, with one thing
+ * changed: for tests of what a model has to be. */
+#ifndef MINI_MODEL_H
+#define MINI_MODEL_H
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "tests/lib/tap.h"
+
+enum mini_how {
+    MINI_AS_IS,
+    MINI_DROP,   /* the key or tensor is left out */
+    MINI_NUMBER, /* the key is this integer */
+    MINI_REAL,   /* the key is this number, as f64 */
+    MINI_TEXT,   /* the key is this string */
+    MINI_TOKENS, /* the vocabulary has this many tokens */
+    MINI_YES_NO, /* the key is this bool */
+    MINI_ADD,    /* a vector of 8 more */
+    MINI_ROWS,   /* the tensor has this many rows */
+    MINI_COLS,   /* the tensor has this many columns */
+    MINI_OPAQUE, /* the tensor has a type without a layout */
+    MINI_NAN,    /* its first element is NaN */
+    MINI_ZERO,   /* null_ref: all of it reads as zero */
+    MINI_VAST,   /* null_ref of this many rows */
+    MINI_SHARED, /* shared_ref to the embedding */
+    MINI_MATRIX, /* the vector has two dimensions */
+};
+
+struct mini_change {
+    enum mini_how how;
+    const char *name; /* of a key, or of a tensor */
+    double number;
+    const char *text;
+};
+
+/* Two queries share a head of keys and values; a head's size is not the width over the heads. */
+enum {
+    MINI_WIDTH = 8,
+    MINI_HEADS = 2,
+    MINI_HEAD = 6,
+    MINI_FFN = 12,
+    MINI_VOCAB = 16,
+    MINI_LAYERS = 2,
+    MINI_CONTEXT = 600,
+};
+
+struct mini {
+    struct hk_writer *w;
+    const char *arch;
+    const struct mini_change *change;
+    size_t tensors, sizes[64]; /* payload floats of each tensor */
+    bool nan[64];
+};
+
+static inline void mini_must(enum hk_status st, const struct hk_error *err)
+{
+    if (st == HK_OK)
+        return;
+    printf("Bail out! mini model: %s\n", err->text);
+    exit(2);
+}
+
+static inline struct hk_bytes mini_text(const char *s)
+{
+    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
+}
+
+static inline bool mini_changed(const struct mini *m, const char *name, enum mini_how how)
+{
+    return m->change->how == how && strcmp(m->change->name, name) == 0;
+}
+
+static inline void mini_real(struct mini *m, const char *key, double v)
+{
+    struct hk_error err;
+    uint8_t b[8];
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    for (size_t i = 0; i < 8; i++)
+        b[i] = (uint8_t)(bits >> (8 * i));
+    mini_must(hk_writer_set(m->w, mini_text(key), HK_META_FLOAT64, (struct hk_bytes){b, 8}, &err),
+              &err);
+}
+
+/* N empty strings, as an array blob. */
+static inline void mini_tokens(struct mini *m, size_t n)
+{
+    uint8_t blob[8 + 4 * 64] = {1, 0, 0, 0, (uint8_t)n};
+    struct hk_error err;
+    mini_must(hk_writer_set(m->w, mini_text("tokenizer.ggml.tokens"), HK_META_BYTES,
+                            (struct hk_bytes){blob, 8 + 4 * (n + 1)}, &err),
+              &err);
+}
+
+/* The changed key, if the change is one of keys. */
+static inline void mini_apply_key(struct mini *m)
+{
+    const struct mini_change *c = m->change;
+    struct hk_error err;
+    uint8_t flag = c->number != 0;
+    if (c->how == MINI_NUMBER)
+        mini_must(hk_writer_set_int(m->w, c->name, (int64_t)c->number, &err), &err);
+    else if (c->how == MINI_TOKENS)
+        mini_tokens(m, (size_t)c->number);
+    else if (c->how == MINI_REAL)
+        mini_real(m, c->name, c->number);
+    else if (c->how == MINI_TEXT)
+        mini_must(hk_writer_set_string(m->w, c->name, c->text, &err), &err);
+    else if (c->how == MINI_YES_NO)
+        mini_must(hk_writer_set(m->w, mini_text(c->name), HK_META_BOOL, (struct hk_bytes){&flag, 1},
+                                &err),
+                  &err);
+}
+
+static inline void mini_keys(struct mini *m)
+{
+    static const struct {
+        const char *name;
+        int64_t value;
+    } keys[] = {
+        {"block_count", MINI_LAYERS},          {"embedding_length", MINI_WIDTH},
+        {"feed_forward_length", MINI_FFN},     {"attention.head_count", MINI_HEADS},
+        {"attention.head_count_kv", 1},        {"attention.key_length", MINI_HEAD},
+        {"attention.value_length", MINI_HEAD}, {"context_length", MINI_CONTEXT},
+        {"rope.dimension_count", 4},
+    };
+    struct hk_error err;
+    if (!mini_changed(m, "general.architecture", MINI_DROP))
+        mini_must(hk_writer_set_string(m->w, "general.architecture", m->arch, &err), &err);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s.%s", m->arch, keys[i].name);
+        if (!mini_changed(m, name, MINI_DROP))
+            mini_must(hk_writer_set_int(m->w, name, keys[i].value, &err), &err);
+    }
+    mini_apply_key(m);
+}
+
+/* [ROWS][COLS], or [COLS] with ROWS 0. */
+static inline void mini_tensor(struct mini *m, const char *name, uint64_t rows, uint64_t cols)
+{
+    if (mini_changed(m, name, MINI_DROP))
+        return;
+    if (mini_changed(m, name, MINI_ROWS) || mini_changed(m, name, MINI_VAST))
+        rows = (uint64_t)m->change->number;
+    if (mini_changed(m, name, MINI_COLS))
+        cols = (uint64_t)m->change->number;
+    if (mini_changed(m, name, MINI_MATRIX))
+        rows = 1;
+    struct hk_tensor t = {.name = mini_text(name), .type = HK_TYPE_F32, .ndim = rows > 0 ? 2 : 1};
+    t.shape[0] = rows > 0 ? rows : cols;
+    t.shape[1] = rows > 0 ? cols : 0;
+    size_t floats = (size_t)((rows > 0 ? rows : 1) * cols);
+    if (mini_changed(m, name, MINI_OPAQUE))
+        t.type = HK_TYPE_DQ6;
+    if (mini_changed(m, name, MINI_ZERO) || mini_changed(m, name, MINI_VAST))
+        t.type = HK_TYPE_NULL_REF;
+    if (mini_changed(m, name, MINI_SHARED))
+        t.type = HK_TYPE_SHARED_REF;
+    if (t.type == HK_TYPE_NULL_REF || t.type == HK_TYPE_SHARED_REF)
+        floats = 0;
+    t.data_size = floats * sizeof(float);
+    struct hk_error err;
+    mini_must(hk_writer_add(m->w, &t, 0, &err), &err);
+    m->nan[m->tensors] = mini_changed(m, name, MINI_NAN);
+    m->sizes[m->tensors++] = floats;
+}
+
+static inline void mini_layer(struct mini *m, unsigned layer)
+{
+    static const struct {
+        const char *name;
+        const char *only; /* in this architecture; NULL: in all */
+        uint64_t rows, cols;
+    } parts[] = {
+        {"attn_norm.weight", NULL, 0, MINI_WIDTH},
+        {"attn_q.weight", NULL, MINI_HEADS * MINI_HEAD, MINI_WIDTH},
+        {"attn_k.weight", NULL, MINI_HEAD, MINI_WIDTH},
+        {"attn_v.weight", NULL, MINI_HEAD, MINI_WIDTH},
+        {"attn_q.bias", "qwen2", 0, MINI_HEADS * MINI_HEAD},
+        {"attn_k.bias", "qwen2", 0, MINI_HEAD},
+        {"attn_v.bias", "qwen2", 0, MINI_HEAD},
+        {"attn_q_norm.weight", "qwen3", 0, MINI_HEAD},
+        {"attn_k_norm.weight", "qwen3", 0, MINI_HEAD},
+        {"attn_output.weight", NULL, MINI_WIDTH, MINI_HEADS * MINI_HEAD},
+        {"ffn_norm.weight", NULL, 0, MINI_WIDTH},
+        {"ffn_gate.weight", NULL, MINI_FFN, MINI_WIDTH},
+        {"ffn_up.weight", NULL, MINI_FFN, MINI_WIDTH},
+        {"ffn_down.weight", NULL, MINI_WIDTH, MINI_FFN},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
+        if (parts[i].only == NULL || strcmp(parts[i].only, m->arch) == 0)
+            mini_tensor(m, name, parts[i].rows, parts[i].cols);
+    }
+}
+
+static inline void mini_payloads(struct mini *m)
+{
+    uint32_t state = 1;
+    struct hk_error err;
+    for (size_t i = 0; i < m->tensors; i++)
+        for (size_t k = 0; k < m->sizes[i]; k++) {
+            state = state * 1664525u + 1013904223u;
+            float f = (float)(state >> 8) / 8388608.0f - 1.0f;
+            if (k == 0 && m->nan[i])
+                f = NAN;
+            uint32_t bits;
+            memcpy(&bits, &f, sizeof bits);
+            const uint8_t b[4] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16),
+                                  (uint8_t)(bits >> 24)};
+            mini_must(hk_writer_put(m->w, b, sizeof b, &err), &err);
+        }
+}
+
+/* A memory file of a model of ARCH with CHANGE. The embedding's first row is that of token 0; an
+ * output matrix is there only as the change makes it. */
+static inline int mini_file(const char *arch, struct mini_change change)
+{
+    struct mini m = {.arch = arch, .change = &change};
+    struct hk_error err;
+    struct hk_out *out;
+    int fd = memfd_create("mini", MFD_CLOEXEC);
+    mini_must(hk_writer_new(&m.w, &(struct hk_writer_options){0}, &err), &err);
+    mini_keys(&m);
+    mini_tensor(&m, "token_embd.weight", MINI_VOCAB, MINI_WIDTH);
+    for (unsigned i = 0; i < MINI_LAYERS; i++)
+        mini_layer(&m, i);
+    mini_tensor(&m, "output_norm.weight", 0, MINI_WIDTH);
+    if (change.name != NULL && strcmp(change.name, "output.weight") == 0)
+        mini_tensor(&m, "output.weight", MINI_VOCAB, MINI_WIDTH);
+    if (change.how == MINI_ADD)
+        mini_tensor(&m, change.name, 0, change.number > 0 ? (uint64_t)change.number : MINI_WIDTH);
+    mini_must(hk_out_fd(&out, fd, &err), &err);
+    mini_must(hk_writer_begin(m.w, out, &err), &err);
+    mini_payloads(&m);
+    mini_must(hk_writer_finish(m.w, &err), &err);
+    mini_must(hk_out_commit(&out, &err), &err);
+    hk_writer_free(&m.w);
+    return fd;
+}
+
+static inline struct hk_file *mini_model(const char *arch, struct mini_change change)
+{
+    struct hk_error err;
+    struct hk_file *f;
+    int fd = mini_file(arch, change);
+    mini_must(hk_open_fd(&f, fd, &err), &err);
+    close(fd);
+    return f;
+}
+
+#endif

@@ -1,0 +1,145 @@
+/* Records of a version history as JSON and as a table. */
+#include "tools/lib/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NAME_COLUMNS = HK_MAX_NAME }; /* names may have 65535 bytes */
+
+json_t *record_type(const struct hk_record *r)
+{
+    const char *name = hk_record_type_name(r->type);
+    return name != NULL ? json_string(name) : json_sprintf("unknown %u", r->type);
+}
+
+struct hk_record_state *record_states(const struct hk_file *f)
+{
+    struct hk_record_state *states = calloc(hk_record_count(f) + 1, sizeof *states);
+    if (states == NULL || hk_record_states(f, states, NULL) != HK_OK)
+        tool_nomem();
+    return states;
+}
+
+static json_t *metrics_json(const struct hk_record *r)
+{
+    static const char *const names[] = {"loss", "acc", "pass", "custom"};
+    json_t *v = json_object();
+    for (size_t i = 0; i < 4; i++) {
+        float metric;
+        memcpy(&metric, &r->metrics[i], sizeof metric);
+        tool_json_set(v, names[i], tool_json_float(metric));
+    }
+    return v;
+}
+
+/* Digest and lineage read payloads; they fail for want of memory only. */
+static enum hk_lineage lineage_of(const struct hk_file *f, size_t i, const uint8_t *previous)
+{
+    enum hk_lineage lineage = HK_LINEAGE_OK;
+    const bool follows =
+        i > 0 && memcmp(hk_record_at(f, i)->parent_hash, previous, HK_SHA256_SIZE) == 0;
+    if (!follows && hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
+        tool_nomem();
+    return lineage;
+}
+
+static void put_record(struct tool_json_out *o, const struct hk_file *f, size_t i,
+                       const struct hk_record_state *state, uint8_t hash[HK_SHA256_SIZE])
+{
+    const struct hk_record *r = hk_record_at(f, i);
+    const enum hk_lineage lineage = lineage_of(f, i, hash);
+    if (hk_record_hash(f, i, hash, NULL) != HK_OK)
+        tool_nomem();
+    tool_json_enter(o, NULL, '{');
+    tool_json_put(o, "index", tool_json_uint(i));
+    tool_json_put(o, "type", record_type(r));
+    tool_json_put(o, "name", tool_json_bytes(r->name));
+    tool_json_put(o, "target", tool_json_bytes(r->target));
+    tool_json_put(o, "generation", tool_json_uint(r->generation));
+    tool_json_put(o, "timestamp", tool_json_uint(r->timestamp));
+    tool_json_put(o, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
+    tool_json_put(o, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
+    tool_json_put(o, "metrics", metrics_json(r));
+    tool_json_put(o, "offset", tool_json_uint(r->offset));
+    tool_json_put(o, "size", tool_json_uint(r->data_size));
+    tool_json_put(o, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
+    tool_json_put(o, "hash", tool_json_hex(hash, HK_SHA256_SIZE));
+    tool_json_put(o, "crc32", tool_json_uint(r->data_crc32));
+    tool_json_put(o, "lineage", tool_json_text(hk_lineage_name(lineage)));
+    tool_json_put(o, "crc", tool_json_text(hk_crc_name(hk_record_crc(f, i))));
+    tool_json_put(o, "effective", json_boolean(state->effective));
+    tool_json_put(o, "switch", json_boolean(state->is_switch));
+    tool_json_leave(o, '}');
+}
+
+void records_put(struct tool_json_out *o, const char *key, const struct hk_file *f)
+{
+    struct hk_record_state *states = record_states(f);
+    uint8_t hash[HK_SHA256_SIZE] = {0};
+    tool_json_enter(o, key, '[');
+    for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
+        put_record(o, f, i, &states[i], hash);
+    tool_json_leave(o, ']');
+    free(states);
+}
+
+/* In the table: what the flag says, or what a later record has made of it. */
+static const char *state_word(const struct hk_record *r, const struct hk_record_state *state)
+{
+    const bool active = (r->flags & HK_RECORD_ACTIVE) != 0;
+    if (state->is_switch)
+        return active ? "switch on" : "switch off";
+    if (active == state->effective)
+        return active ? "active" : "inactive";
+    return active ? "deactivated" : "activated";
+}
+
+static void time_cell(struct tool_table *t, uint64_t seconds)
+{
+    char line[32];
+    struct tm tm;
+    time_t when = (time_t)seconds;
+    bool sane = seconds < UINT64_C(253402300800); /* the year 10000 */
+    if (sane && gmtime_r(&when, &tm) != NULL &&
+        strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0)
+        tool_cell(t, "%s", line);
+    else
+        tool_cell(t, "%llu", (unsigned long long)seconds);
+}
+
+static void record_row(struct tool_table *t, const struct hk_file *f, size_t i,
+                       const struct hk_record_state *state)
+{
+    const struct hk_record *r = hk_record_at(f, i);
+    enum hk_lineage lineage;
+    if (hk_record_lineage(f, i, &lineage, NULL) != HK_OK)
+        tool_nomem();
+    json_t *type = record_type(r);
+    char size[24];
+    tool_cell(t, "%zu", i);
+    tool_cell(t, "%u", r->generation);
+    tool_cell(t, "%s", json_string_value(type));
+    tool_cell_bytes(t, r->name, NAME_COLUMNS);
+    tool_cell_bytes(t, r->target, NAME_COLUMNS);
+    tool_cell(t, "%s", tool_human_size(r->data_size, size));
+    time_cell(t, r->timestamp);
+    tool_cell(t, "%s", hk_lineage_name(lineage));
+    tool_cell(t, "%s", hk_crc_name(hk_record_crc(f, i)));
+    tool_cell(t, "%s", state_word(r, state));
+    json_decref(type);
+}
+
+void records_table(const struct hk_file *f)
+{
+    static const char *const titles[] = {"RECORD", "GENERATION", "TYPE",    "NAME", "TARGET",
+                                         "SIZE",   "TIME",       "LINEAGE", "CRC",  "STATE"};
+    struct tool_table t = {.columns = 10, .right = "rrlllrllll"};
+    struct hk_record_state *states = record_states(f);
+    for (size_t i = 0; i < t.columns; i++)
+        tool_cell(&t, "%s", titles[i]);
+    for (size_t i = 0; i < hk_record_count(f); i++)
+        record_row(&t, f, i, &states[i]);
+    tool_table_print(&t, stdout);
+    free(states);
+}

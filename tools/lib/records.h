@@ -1,0 +1,16 @@
+/* records.h: the version history as hk-inspect and hk-log show it. */
+#ifndef HK_RECORDS_H
+#define HK_RECORDS_H
+
+#include "tools/lib/tool.h"
+
+/* Name of a record's type; of an unknown one its number. */
+json_t *record_type(const struct hk_record *r);
+/* The states of F's records, one for each, freed with free(); exits 2 when out of memory. */
+struct hk_record_state *record_states(const struct hk_file *f);
+/* Print F's records as array KEY of O, lineage and checksum checked; exits 2 when out of memory. */
+void records_put(struct tool_json_out *o, const char *key, const struct hk_file *f);
+/* Print all records as a table. */
+void records_table(const struct hk_file *f);
+
+#endif

@@ -1,0 +1,122 @@
+/* Signature files: one JSON object, the three digests and the signature in hexadecimal digits. */
+#include "tools/lib/signature.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+json_t *signature_json(const struct signature *s)
+{
+    json_t *v = json_object();
+    tool_json_set(v, "hk_signature", json_integer(1));
+    tool_json_set(v, "algorithm", json_string("ed25519"));
+    tool_json_set(v, "base", tool_json_hex(s->digests.base, HK_SHA256_SIZE));
+    tool_json_set(v, "metadata", tool_json_hex(s->digests.metadata, HK_SHA256_SIZE));
+    tool_json_set(v, "history", tool_json_hex(s->digests.history, HK_SHA256_SIZE));
+    tool_json_set(v, "signature", tool_json_hex(s->bytes, HK_SIGNATURE_SIZE));
+    return v;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool get_hex(const json_t *v, const char *name, uint8_t *out, size_t n)
+{
+    const char *s = json_string_value(json_object_get(v, name));
+    if (s == NULL || strlen(s) != 2 * n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const int high = digit(s[2 * i]), low = digit(s[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static void show_progress(void *arg, uint64_t done, uint64_t all)
+{
+    (void)arg;
+    tool_progress("hashing", done, all);
+}
+
+struct hk_work signature_work(const struct hk_loop *loop)
+{
+    return (struct hk_work){.loop = loop, .progress = show_progress};
+}
+
+enum hk_status signature_digests(const char *path, const struct hk_loop *loop,
+                                 struct hk_digests *out, struct hk_error *err)
+{
+    struct hk_file *f;
+    const struct hk_work work = signature_work(loop);
+    enum hk_status st = tool_open(&f, path, err);
+    if (st != HK_OK)
+        return st;
+    if (hk_file_format(f) != HK_FORMAT_HK)
+        st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is %s: only a .hk is signed",
+                     hk_format_name(hk_file_format(f)));
+    if (st == HK_OK)
+        st = hk_file_digests(f, &work, out, err);
+    hk_close(&f);
+    return st;
+}
+
+enum hk_status signature_beside(char **out, const char *path, struct hk_error *err)
+{
+    char *first;
+    enum hk_status st = hk_first_file(&first, path, err);
+    if (st != HK_OK)
+        return st;
+    if (asprintf(out, "%s.sig", first) < 0)
+        tool_nomem();
+    free(first);
+    return HK_OK;
+}
+
+enum { MOST = 64 * 1024 }; /* bytes of a key or a signature */
+
+enum hk_status signature_key(struct hk_bytes *out, const char *path, struct hk_error *err)
+{
+    uint8_t *p = malloc(MOST);
+    if (p == NULL)
+        return hk_fail_nomem(err);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    ssize_t n = fd < 0 ? -1 : read(fd, p, MOST);
+    const int sys = errno;
+    if (fd >= 0)
+        close(fd);
+    if (n < 0 || n == MOST) {
+        free(p);
+        return n < 0 ? hk_fail_sys(err, sys, "cannot read")
+                     : hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "too large for a key or signature");
+    }
+    *out = (struct hk_bytes){p, (size_t)n};
+    return HK_OK;
+}
+
+enum hk_status signature_read(struct signature *out, const char *path, struct hk_error *err)
+{
+    struct hk_bytes text;
+    struct signature s;
+    enum hk_status status = signature_key(&text, path, err);
+    if (status != HK_OK)
+        return status;
+    json_t *v = tool_json_load(text, JSON_REJECT_DUPLICATES, NULL);
+    const char *algorithm = json_string_value(json_object_get(v, "algorithm"));
+    if (json_integer_value(json_object_get(v, "hk_signature")) != 1 || algorithm == NULL ||
+        strcmp(algorithm, "ed25519") != 0 || !get_hex(v, "base", s.digests.base, HK_SHA256_SIZE) ||
+        !get_hex(v, "metadata", s.digests.metadata, HK_SHA256_SIZE) ||
+        !get_hex(v, "history", s.digests.history, HK_SHA256_SIZE) ||
+        !get_hex(v, "signature", s.bytes, HK_SIGNATURE_SIZE))
+        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "no signature of hk-sign");
+    else
+        *out = s;
+    json_decref(v);
+    free((void *)(uintptr_t)text.p);
+    return status;
+}
