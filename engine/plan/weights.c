@@ -15,7 +15,7 @@ enum hk_status hke_check_types(const struct hk_file *f, struct hk_error *err)
         const struct hk_type_info *type = hk_type_info(t->type);
         if (type == NULL || type->kind == HK_CLASS_OPAQUE)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor '%.*s': type %s is not supported", HK_STR(t->name),
+                           "tensor %.*s: type %s is not supported", HK_STR(t->name),
                            type == NULL ? "unknown" : type->name);
     }
     return HK_OK;
@@ -42,10 +42,10 @@ static enum hk_status wrong_shape(const struct binding *b, const struct hk_tenso
                                t->shape[i]);
     if (rows > 0)
         return hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
-                       "tensor '%.*s' is %s, but the model has it %zu x %zu", HK_STR(t->name), is,
+                       "tensor %.*s is %s, but the model has it %zu x %zu", HK_STR(t->name), is,
                        rows, cols);
     return hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
-                   "tensor '%.*s' is %s, but the model has it %zu", HK_STR(t->name), is, cols);
+                   "tensor %.*s is %s, but the model has it %zu", HK_STR(t->name), is, cols);
 }
 
 /* The tensor NAME, [rows][cols], or [cols] with ROWS 0; NULL, and the status set, if it is not
@@ -54,7 +54,7 @@ static const struct hk_tensor *take(struct binding *b, const char *name, size_t 
 {
     const struct hk_tensor *t = hk_tensor_find(b->m->file, name);
     if (t == NULL) {
-        b->status = hk_fail(b->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor '%s'", name);
+        b->status = hk_fail(b->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", name);
         return NULL;
     }
     bool fits = rows > 0 ? t->ndim == 2 && t->shape[0] == rows && t->shape[1] == cols
@@ -76,7 +76,7 @@ static bool within_budget(struct binding *b, const struct hk_tensor *t, size_t r
     uint64_t elems = (uint64_t)rows * cols; /* dimensions are below 2^31, 2^40 and 2^20 */
     if (elems > b->budget) {
         b->status = hk_fail(b->err, HK_E_RANGE, t->entry_offset,
-                            "tensor '%.*s' is %zu x %zu: more weights than a file of %" PRIu64
+                            "tensor %.*s is %zu x %zu: more weights than a file of %" PRIu64
                             " bytes can mean",
                             HK_STR(t->name), rows, cols, hk_file_size(b->m->file));
         return false;
@@ -115,7 +115,7 @@ static bool is_vector_type(struct binding *b, const struct hk_tensor *t)
     if (target->type == HK_TYPE_F32 || target->type == HK_TYPE_F16 || target->type == HK_TYPE_BF16)
         return true;
     b->status = hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
-                        "tensor '%.*s' is %s: a norm or a bias has to be f32, f16 or bf16",
+                        "tensor %.*s is %s: a norm or a bias has to be f32, f16 or bf16",
                         HK_STR(t->name), hk_type_info(target->type)->name);
     return false;
 }
@@ -165,7 +165,7 @@ static void count_vocab(struct binding *b)
         return; /* matrix() says so */
     if (t->ndim != 2 || t->shape[0] == 0 || t->shape[0] > INT32_MAX) {
         b->status = hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
-                            "tensor '%.*s' has %u dimensions and %" PRIu64 " rows", HK_STR(t->name),
+                            "tensor %.*s has %u dimensions and %" PRIu64 " rows", HK_STR(t->name),
                             t->ndim, t->shape[0]);
         return;
     }
@@ -270,7 +270,7 @@ static void refuse_others(struct binding *b)
             continue;
         b->status =
             hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
-                    "tensor '%.*s' has no place in a %s model", HK_STR(t->name), b->m->arch->name);
+                    "tensor %.*s has no place in a %s model", HK_STR(t->name), b->m->arch->name);
         return;
     }
 }
@@ -310,7 +310,7 @@ static enum hk_status need_kernels(const struct hke_matrix *w, const struct hk_f
                            ? " in this layout"
                            : "";
     return hk_fail(err, HK_E_UNSUPPORTED, w->tensor->entry_offset,
-                   "tensor '%.*s': there are no kernels for type %s%s; it runs with --activations "
+                   "tensor %.*s: there are no kernels for type %s%s; it runs with --activations "
                    "f32",
                    HK_STR(w->tensor->name), hk_type_info(target->type)->name, form);
 }

@@ -34,10 +34,10 @@ static enum hk_status add_tensors(const struct hk_file *f, struct hk_writer *w,
         size_t shared = (size_t)(target - f->tensors);
         if (shared > i)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor '%.*s' shares a later tensor", HK_STR(t->name));
+                           "tensor %.*s shares a later tensor", HK_STR(t->name));
         if (t->type > UINT8_MAX)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor '%.*s': .hk has no storage type %s", HK_STR(t->name),
+                           "tensor %.*s: .hk has no storage type %s", HK_STR(t->name),
                            hk_type_info(t->type)->name);
         status = hk_writer_add(w, t, shared, err);
         if (status != HK_OK)

@@ -39,7 +39,7 @@ static enum hk_status check_order(const struct hk_file *f, struct hk_error *err)
             continue;
         if (t->data_offset < end)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor '%.*s' lies before an earlier entry's data: not to be read from "
+                           "tensor %.*s lies before an earlier entry's data: not to be read from "
                            "a stream, only from a file",
                            HK_STR(t->name));
         end = t->data_offset + t->data_size;

@@ -194,11 +194,11 @@ static enum hk_status find_base(const struct hk_file *f, const struct hk_tensor 
         base = hk_tensor_find(f, name);
     }
     if (base == NULL)
-        return hk_fail(err, HK_E_MISSING, t->entry_offset, "the base has no tensor '%.*s'",
+        return hk_fail(err, HK_E_MISSING, t->entry_offset, "the base has no tensor %.*s",
                        HK_STR(t->name));
     if (base->ndim != t->ndim || memcmp(base->shape, t->shape, sizeof t->shape) != 0)
         return hk_fail(err, HK_E_FORMAT, t->entry_offset,
-                       "tensor '%.*s' has not the shape of the base's", HK_STR(t->name));
+                       "tensor %.*s has not the shape of the base's", HK_STR(t->name));
     *index = (size_t)(base - f->tensors);
     return HK_OK;
 }

@@ -184,7 +184,7 @@ enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, st
     hk_decoder_free(&d);
     uint64_t size;
     if (!mul_ok(hk_tensor_elems(t), hk_type_info(type)->block_bytes, &size))
-        return hk_fail(err, HK_E_RANGE, t->entry_offset, "tensor '%.*s' would be too large",
+        return hk_fail(err, HK_E_RANGE, t->entry_offset, "tensor %.*s would be too large",
                        HK_STR(t->name));
     t->type = (uint16_t)type;
     t->layout = HK_LAYOUT_ROW_MAJOR;
@@ -222,11 +222,11 @@ enum hk_status hk_view_reorder(struct hk_view *v, size_t i, enum hk_row_order or
                           (g.form != HK_FORM_DENSE && g.form != HK_FORM_BLOCKS) ||
                           (t->ndim == 1 && g.block_elems != 1)))
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                       "tensor '%.*s' is not stored row by row, so its rows cannot be reordered",
+                       "tensor %.*s is not stored row by row, so its rows cannot be reordered",
                        HK_STR(t->name));
     if (heads == 0 || rows % heads != 0 || rows / heads % 2 != 0)
         return hk_fail(err, HK_E_FORMAT, t->entry_offset,
-                       "tensor '%.*s' has %llu rows, which are no %u heads of even length",
+                       "tensor %.*s has %llu rows, which are no %u heads of even length",
                        HK_STR(t->name), (unsigned long long)rows, heads);
     how->order = order;
     how->heads = heads;

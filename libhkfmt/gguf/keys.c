@@ -19,14 +19,14 @@ enum hk_status hk_gguf_refuse_keys(const struct hk_file *f, struct hk_error *err
         const struct hk_kv *kv = hk_kv_find(f, reserved[i]);
         if (kv != NULL)
             return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                           "key '%s' has a meaning of its own in a .hk and cannot be carried over",
+                           "key %s has a meaning of its own in a .hk and cannot be carried over",
                            reserved[i]);
     }
     const struct hk_kv *split = hk_kv_find(f, "split.count");
     int64_t count;
     if (f->part_count == 1 && split != NULL && hk_kv_int(split, &count, NULL) == HK_OK && count > 1)
         return hk_fail(err, HK_E_UNSUPPORTED, split->offset,
-                       "one of %lld shards (key 'split.count'), which are converted together",
+                       "one of %lld shards (key split.count), which are converted together",
                        (long long)count);
     return HK_OK;
 }
@@ -40,7 +40,7 @@ static enum hk_status note_type(json_t *types, const struct hk_kv *kv, struct hk
         return HK_OK;
     if (!hk_utf8_valid(kv->key) || memchr(kv->key.p, '\0', kv->key.n) != NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "key '%.*s' of type %s is no UTF-8 text, so its type cannot be recorded",
+                       "key %.*s of type %s is no UTF-8 text, so its type cannot be recorded",
                        HK_STR(kv->key), kv->gguf_type);
     char *key = strndup((const char *)kv->key.p, kv->key.n);
     bool good = key != NULL && json_object_set_new(types, key, json_string(kv->gguf_type)) == 0;
@@ -93,7 +93,7 @@ enum hk_status hk_gguf_types_read(const struct hk_file *f, json_t **out, struct 
     if (!json_is_object(types)) {
         json_decref(types);
         return hk_fail(err, HK_E_FORMAT, kv->offset,
-                       "key 'hk.gguf.types' is no JSON object of type names");
+                       "key hk.gguf.types is no JSON object of type names");
     }
     *out = types;
     return HK_OK;
@@ -113,7 +113,7 @@ enum hk_status hk_gguf_recorded_type(const json_t *types, struct hk_bytes key, c
     free(name);
     if (type != NULL && !json_is_string(type))
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "key 'hk.gguf.types': the type of '%.*s' is no string", HK_STR(key));
+                       "key hk.gguf.types: the type of key %.*s is no string", HK_STR(key));
     *out = json_string_value(type);
     return HK_OK;
 }

@@ -28,7 +28,7 @@ static void tell_whole_words(const struct gguf_making *m, const struct hk_pre_to
     bool whole = false;
     if (kv != NULL && hk_kv_bool(kv, &whole, NULL) == HK_OK && whole != row->whole_words)
         hk_lost(m->opt,
-                "key 'tokenizer.ggml.ignore_merges' is %s, but where 'tokenizer.ggml.pre' is '%s', "
+                "key tokenizer.ggml.ignore_merges is %s, but where 'tokenizer.ggml.pre' is '%s', "
                 "llama.cpp %s",
                 whole ? "true" : "false", row->name,
                 whole ? "makes every word by merging" : "takes words that are tokens whole");
@@ -47,11 +47,11 @@ static void settle_patterns(struct gguf_making *m, const struct hk_bytes *patter
         hk_kvlist_text(&m->v->kvs, "tokenizer.ggml.pre", row->name);
     named = pre != NULL ? hk_pre_tokenizer(text_of(pre)) : row;
     if (row == NULL && pre == NULL)
-        hk_lost(m->opt, "key 'tokenizer.hk.pre_regex': llama.cpp has no name for these split "
+        hk_lost(m->opt, "key tokenizer.hk.pre_regex: llama.cpp has no name for these split "
                         "patterns and will split texts otherwise");
     else if (named == NULL || row == NULL || !hk_pre_same(named, row))
         hk_lost(m->opt,
-                "key 'tokenizer.hk.pre_regex': llama.cpp goes by 'tokenizer.ggml.pre', which is "
+                "key tokenizer.hk.pre_regex: llama.cpp goes by 'tokenizer.ggml.pre', which is "
                 "'%.*s', and will split texts otherwise",
                 HK_STR(text_of(pre)));
     else
@@ -80,12 +80,11 @@ static void tell_texts(const struct gguf_making *m)
     const struct hk_kv *form = key_of(m, "tokenizer.hk.normalizer"),
                        *prefix = key_of(m, "tokenizer.hk.space_prefix");
     if (form != NULL)
-        hk_lost(m->opt,
-                "key 'tokenizer.hk.normalizer' is '%.*s': llama.cpp does not normalise texts",
+        hk_lost(m->opt, "key tokenizer.hk.normalizer is '%.*s': llama.cpp does not normalise texts",
                 HK_STR(text_of(form)));
     if (prefix != NULL)
         hk_lost(m->opt,
-                "key 'tokenizer.hk.space_prefix' is '%.*s': llama.cpp puts a blank before a text "
+                "key tokenizer.hk.space_prefix is '%.*s': llama.cpp puts a blank before a text "
                 "and behind each special token, also where one is there",
                 HK_STR(text_of(prefix)));
 }
@@ -104,7 +103,7 @@ static void tell_flags(const struct gguf_making *m)
     hk_array_free(&a);
     if (count > 0)
         hk_lost(m->opt,
-                "key 'tokenizer.hk.added_flags': llama.cpp does not know lstrip, rstrip and "
+                "key tokenizer.hk.added_flags: llama.cpp does not know lstrip, rstrip and "
                 "single_word, which %u added token%s",
                 count, count == 1 ? " has" : "s have");
 }
@@ -156,7 +155,7 @@ static void tell_ends(const struct gguf_making *m)
             ends_by_name(hk_array_string(&pieces, (uint32_t)id)))
             continue;
         hk_lost(m->opt,
-                "key 'tokenizer.hk.eog_ids': llama.cpp does not know that token %d ('%.*s') ends a "
+                "key tokenizer.hk.eog_ids: llama.cpp does not know that token %d ('%.*s') ends a "
                 "text",
                 id, HK_STR(hk_array_string(&pieces, (uint32_t)id)));
     }
@@ -187,7 +186,7 @@ static void tell_generation(const struct gguf_making *m)
                 (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", fields[i]);
     json_decref(json);
     if (n > 0)
-        hk_lost(m->opt, "key 'hk.hf.generation_config': llama.cpp does not see %s", names);
+        hk_lost(m->opt, "key hk.hf.generation_config: llama.cpp does not see %s", names);
 }
 
 void hk_gguf_tell_lost(struct gguf_making *m)

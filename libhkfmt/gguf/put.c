@@ -28,7 +28,7 @@ const char *hk_gguf_default_type(const struct hk_kv *kv)
 
 static enum hk_status misfit(const struct hk_kv *kv, const char *type, struct hk_error *err)
 {
-    return hk_fail(err, HK_E_FORMAT, kv->offset, "key '%.*s': its %s value is no GGUF %s",
+    return hk_fail(err, HK_E_FORMAT, kv->offset, "key %.*s: its %s value is no GGUF %s",
                    HK_STR(kv->key), hk_meta_type_name(kv->type), type);
 }
 
@@ -146,7 +146,7 @@ enum hk_status hk_gguf_put_value(struct hk_buf *b, const struct hk_kv *kv, const
     bool array = kind == GGUF_ARRAY && *rest == '<';
     if (kind >= GGUF_TYPE_COUNT || (!array && *rest != '\0'))
         return hk_fail(err, HK_E_FORMAT, kv->offset,
-                       "key '%.*s': '%s' of hk.gguf.types is no GGUF type", HK_STR(kv->key), type);
+                       "key %.*s: '%s' of hk.gguf.types is no GGUF type", HK_STR(kv->key), type);
     hk_buf_u32(b, kind);
     if (!(array ? put_array(b, kv, type) : put_scalar(b, kv, kind)))
         return misfit(kv, type, err);

@@ -44,7 +44,7 @@ static enum hk_status get_llama3(const struct gguf_making *m, struct llama3 *r,
     if (status == HK_OK && !(r->base > 0 && r->factor > 0 && r->high > r->low && r->original > 0))
         status =
             hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
-                    "keys '%s.rope.scaling.*': no parameters of a llama3 scaling", m->architecture);
+                    "keys %s.rope.scaling.*: no parameters of a llama3 scaling", m->architecture);
     return status;
 }
 
@@ -73,10 +73,9 @@ static enum hk_status add_factors(struct gguf_making *m, struct hk_error *err)
     struct llama3 r;
     uint32_t head, dims;
     if (!takes_factors(m->architecture))
-        return hk_fail(
-            err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-            "key '%s.rope.scaling.type': GGUF has no llama3 scaling for this architecture",
-            m->architecture);
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "key %s.rope.scaling.type: GGUF has no llama3 scaling for this architecture",
+                       m->architecture);
     enum hk_status status = get_llama3(m, &r, err);
     if (status == HK_OK)
         status = hk_gguf_head_dims(m, &head, &dims, err);

@@ -20,7 +20,7 @@ enum hk_status hk_gguf_get_count(const struct gguf_making *m, const char *suffix
     enum hk_status status = kv == NULL ? HK_OK : hk_kv_int(kv, &v, err);
     if (status == HK_OK && (v < 1 || v > 1 << 20))
         status = hk_fail(err, HK_E_RANGE, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                         "key '%s.%s' is needed, from 1 to 2^20", m->architecture, suffix);
+                         "key %s.%s is needed, from 1 to 2^20", m->architecture, suffix);
     if (status == HK_OK)
         *out = (uint32_t)v;
     return status;

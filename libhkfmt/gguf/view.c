@@ -18,11 +18,10 @@ static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, st
     if (status == HK_OK)
         status = hk_gguf_get_count(m, "attention.head_count_kv", heads, &kv_heads, err);
     if (status == HK_OK && rotated != head)
-        status =
-            hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                    "key '%s.rope.dimension_count': rows of heads that are rotated in part are "
-                    "not reordered for GGUF",
-                    m->architecture);
+        status = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                         "key %s.rope.dimension_count: rows of heads that are rotated in part are "
+                         "not reordered for GGUF",
+                         m->architecture);
     for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++) {
         bool key;
         if (hk_hf_rotates(m->v->file->tensors[i].name, &key))
@@ -45,7 +44,7 @@ static enum hk_status settle_order(struct gguf_making *m, struct hk_error *err)
     const bool halves = hk_bytes_are(style, "neox");
     if ((!halves && !hk_bytes_are(style, "norm")) || family == NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "key 'hk.rope_style': rows of style '%.*s' are not known to GGUF for "
+                       "key hk.rope_style: rows of style '%.*s' are not known to GGUF for "
                        "architecture '%s'",
                        HK_STR(style), m->architecture);
     hk_kvlist_remove(&m->v->kvs, "hk.rope_style");
@@ -94,7 +93,7 @@ static void tell_betas(const struct gguf_making *m)
         const struct hk_kv *kv = hk_gguf_find(m, betas[i].suffix);
         double v = betas[i].usual;
         if (kv != NULL && hk_kv_float(kv, &v, NULL) == HK_OK && v != betas[i].usual)
-            hk_lost(m->opt, "key '%s.%s' is %g, but llama.cpp takes %g for this architecture",
+            hk_lost(m->opt, "key %s.%s is %g, but llama.cpp takes %g for this architecture",
                     m->architecture, betas[i].suffix, v, betas[i].usual);
     }
 }

@@ -43,7 +43,7 @@ static enum hk_status choose_alignment(struct making *m, struct hk_error *err)
         return HK_OK;
     if (hk_kv_int(kv, &v, NULL) != HK_OK || v <= 0 || v > UINT32_MAX || (v & (v - 1)) != 0)
         return hk_fail(err, HK_E_FORMAT, kv->offset,
-                       "key 'general.alignment': no power of two of 32 bits");
+                       "key general.alignment: no power of two of 32 bits");
     m->alignment = (uint32_t)v;
     return HK_OK;
 }
@@ -64,9 +64,8 @@ static enum hk_status put_pair(struct making *m, const struct hk_kv *kv, struct 
     if (type == NULL)
         type = hk_gguf_default_type(kv);
     if (status == HK_OK && type == NULL)
-        status =
-            hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                    "key '%.*s': GGUF has no type for bytes that are no array", HK_STR(kv->key));
+        status = hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                         "key %.*s: GGUF has no type for bytes that are no array", HK_STR(kv->key));
     return status != HK_OK ? status : hk_gguf_put_value(&m->head, kv, type, err);
 }
 
@@ -104,7 +103,7 @@ static enum hk_status put_metadata(struct making *m, size_t count_at, struct hk_
 static enum hk_status refuse(const struct hk_tensor *t, const char *why, const char *what,
                              struct hk_error *err)
 {
-    return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset, "tensor '%.*s': %s%s", HK_STR(t->name),
+    return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset, "tensor %.*s: %s%s", HK_STR(t->name),
                    why, what);
 }
 
@@ -141,7 +140,7 @@ static enum hk_status put_tensor(struct making *m, const struct hk_tensor *t, ui
         return status;
     if (t->name.n >= GGUF_NAME_LIMIT)
         return hk_fail(err, HK_E_RANGE, t->entry_offset,
-                       "tensor '%.*s': the name has %zu bytes, GGUF allows fewer than %d",
+                       "tensor %.*s: the name has %zu bytes, GGUF allows fewer than %d",
                        HK_STR(t->name), t->name.n, GGUF_NAME_LIMIT);
     if (t->ndim > GGUF_MAX_DIMS)
         return refuse(t, "GGUF allows no more than 4 dimensions", "", err);

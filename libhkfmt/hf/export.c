@@ -39,11 +39,11 @@ static enum hk_status check_tensor(const struct exporting *x, const struct hk_hf
     if (t == NULL && part->optional)
         return HK_OK;
     if (t == NULL)
-        return hk_fail(x->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor '%s'", name);
+        return hk_fail(x->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", name);
     const unsigned ndim = part->rows == HK_HF_ONE ? 1 : 2;
     if (t->ndim != ndim || hk_tensor_rows(t) != rows || hk_tensor_cols(t) != cols)
         return hk_fail(x->err, HK_E_FORMAT, t->entry_offset,
-                       "tensor '%s' does not have the %llu x %llu elements that the keys say", name,
+                       "tensor %s does not have the %llu x %llu elements that the keys say", name,
                        (unsigned long long)rows, (unsigned long long)cols);
     return HK_OK;
 }
@@ -213,7 +213,7 @@ static void report_unknown(const struct exporting *x, struct hk_bytes key)
                            : NULL;
     if (what != NULL)
         hk_lost(x->opt,
-                "key '%.*s': %s; it stays in the safetensors' metadata, where transformers does "
+                "key %.*s: %s; it stays in the safetensors' metadata, where transformers does "
                 "not look",
                 HK_STR(key), what);
 }
@@ -228,7 +228,7 @@ static void put_metadata(struct exporting *x)
         report_unknown(x, kv.key);
         if (hk_bytes_are(kv.key, "format")) {
             if (kv.type != HK_META_STRING || !hk_bytes_are(kv.value, "pt"))
-                hk_lost(x->opt, "key 'format': transformers needs it to be 'pt'");
+                hk_lost(x->opt, "key format: transformers needs it to be 'pt'");
         } else if (!is_told(x, kv.key))
             l->kvs[kept++] = kv;
     }

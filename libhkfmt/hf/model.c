@@ -22,7 +22,7 @@ double hk_hf_meta_number(struct hk_hf_keys *k, const struct hk_kv *kv, bool zero
         k->status = hk_kv_float(kv, &v, k->err);
     if (k->status == HK_OK && !((v > 0 || (zero && v == 0)) && isfinite(v)))
         k->status = hk_fail(k->err, HK_E_RANGE, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                            "key '%.*s' is %g, not a number %s 0",
+                            "key %.*s is %g, not a number %s 0",
                             HK_STR(kv != NULL ? kv->key : (struct hk_bytes){0}), v,
                             zero ? "from" : "above");
     return k->status == HK_OK ? v : fallback;
@@ -37,11 +37,11 @@ static uint32_t get_count(struct hk_hf_keys *k, const char *suffix, uint32_t fal
         return fallback;
     if (kv == NULL)
         k->status =
-            hk_fail(k->err, HK_E_MISSING, HK_NO_OFFSET, "no key '%s.%s'", k->architecture, suffix);
+            hk_fail(k->err, HK_E_MISSING, HK_NO_OFFSET, "no key %s.%s", k->architecture, suffix);
     else
         k->status = hk_kv_int(kv, &v, k->err);
     if (k->status == HK_OK && (v < 1 || v > MOST))
-        k->status = hk_fail(k->err, HK_E_RANGE, kv->offset, "key '%s.%s' is %lld, not 1 to %d",
+        k->status = hk_fail(k->err, HK_E_RANGE, kv->offset, "key %s.%s is %lld, not 1 to %d",
                             k->architecture, suffix, (long long)v, (int)MOST);
     return k->status == HK_OK ? (uint32_t)v : fallback;
 }
@@ -60,7 +60,7 @@ static void refuse_features(struct hk_hf_keys *k)
         k->status = hk_kv_int(experts, &count, k->err);
     if (k->status == HK_OK && (count != 0 || !looks_back))
         k->status =
-            hk_fail(k->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "key '%s.%s': %s has no such models",
+            hk_fail(k->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "key %s.%s: %s has no such models",
                     k->architecture, count != 0 ? "expert_count" : "attention.causal",
                     "the class of transformers");
 }
@@ -106,7 +106,7 @@ static void read_head(struct hk_hf_keys *k, struct hk_hf_model *m)
                             m->head_dim, value_dim);
     if (k->status == HK_OK && (m->rope_dims > m->head_dim || m->rope_dims % 2 != 0))
         k->status = hk_fail(k->err, HK_E_FORMAT, HK_NO_OFFSET,
-                            "key '%s.rope.dimension_count' is %u: not even, or above the head's %u",
+                            "key %s.rope.dimension_count is %u: not even, or above the head's %u",
                             k->architecture, m->rope_dims, m->head_dim);
 }
 
@@ -122,9 +122,8 @@ static void read_style(struct hk_hf_keys *k, bool fallback, bool *pairs)
         return;
     *pairs = hk_bytes_are(style, "norm");
     if (!*pairs && !hk_bytes_are(style, "neox"))
-        k->status =
-            hk_fail(k->err, HK_E_UNSUPPORTED, kv->offset,
-                    "key 'hk.rope_style': order of rows '%.*s' is not known", HK_STR(style));
+        k->status = hk_fail(k->err, HK_E_UNSUPPORTED, kv->offset,
+                            "key hk.rope_style: order of rows '%.*s' is not known", HK_STR(style));
 }
 
 static double read_epsilon(struct hk_hf_keys *k)
@@ -133,7 +132,7 @@ static double read_epsilon(struct hk_hf_keys *k)
     const struct hk_kv *kv = hk_hf_meta(k, suffix);
     if (kv == NULL && k->status == HK_OK)
         k->status =
-            hk_fail(k->err, HK_E_MISSING, HK_NO_OFFSET, "no key '%s.%s'", k->architecture, suffix);
+            hk_fail(k->err, HK_E_MISSING, HK_NO_OFFSET, "no key %s.%s", k->architecture, suffix);
     return hk_hf_meta_number(k, kv, false, 1);
 }
 

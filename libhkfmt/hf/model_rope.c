@@ -64,9 +64,9 @@ static void refuse_unless(struct hk_hf_keys *k, const char *suffix, double neutr
     const struct hk_kv *kv = hk_hf_meta(k, suffix);
     const double v = hk_hf_meta_number(k, kv, true, neutral);
     if (k->status == HK_OK && v != neutral)
-        k->status = hk_fail(k->err, HK_E_UNSUPPORTED, kv->offset,
-                            "key '%s.%s' is %g: config.json has no field for it", k->architecture,
-                            suffix, v);
+        k->status =
+            hk_fail(k->err, HK_E_UNSUPPORTED, kv->offset,
+                    "key %s.%s is %g: config.json has no field for it", k->architecture, suffix, v);
 }
 
 static void read_yarn(struct hk_hf_keys *k, struct hk_hf_rope *r)
@@ -98,7 +98,7 @@ void hk_hf_model_rope(struct hk_hf_keys *k, uint32_t context, struct hk_hf_rope 
     r->high = hk_hf_meta_number(k, hk_kv_find(k->f, "hk.rope.high_freq_factor"), false, 4);
     if (k->status == HK_OK && r->kind == HK_HF_LLAMA3 && r->high <= r->low)
         k->status = hk_fail(k->err, HK_E_RANGE, HK_NO_OFFSET,
-                            "key 'hk.rope.high_freq_factor' is %g, not above the low one, %g",
+                            "key hk.rope.high_freq_factor is %g, not above the low one, %g",
                             r->high, r->low);
     read_yarn(k, r);
 }
@@ -159,7 +159,7 @@ static enum hk_status settle(struct hk_hf_rope *r, const float *factors, uint32_
     if (r->kind == 0 && recover(r, factors, pairs))
         return HK_OK;
     return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                   "tensor '%.*s' holds other factors than %s: config.json cannot tell them",
+                   "tensor %.*s holds other factors than %s: config.json cannot tell them",
                    HK_STR(t->name),
                    r->kind == HK_HF_LLAMA3 ? "the keys of llama3 scaling give"
                    : r->kind != 0          ? "the scaling that the keys name"
@@ -176,7 +176,7 @@ enum hk_status hk_hf_model_factors(const struct hk_file *f, uint32_t dims, struc
         return HK_OK;
     if (hk_tensor_elems(t) != pairs)
         return hk_fail(err, HK_E_FORMAT, t->entry_offset,
-                       "tensor '%.*s' has %llu factors for %u pairs", HK_STR(t->name),
+                       "tensor %.*s has %llu factors for %u pairs", HK_STR(t->name),
                        (unsigned long long)hk_tensor_elems(t), pairs);
     enum hk_status status = hk_decoder_new(&d, f, t, err);
     if (status != HK_OK)

@@ -221,7 +221,7 @@ static enum hk_status check_shape(const struct opening *o, const struct hk_hf_pa
     if (!vector)
         snprintf(wanted, sizeof wanted, "%" PRIu64 " x ", rows);
     return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
-                   "tensor '%s' is %s, but by config.json %s%" PRIu64, name, is, wanted, cols);
+                   "tensor %s is %s, but by config.json %s%" PRIu64, name, is, wanted, cols);
 }
 
 static enum hk_status check_part(const struct opening *o, const struct hk_hf_part *part,
@@ -237,7 +237,7 @@ static enum hk_status check_part(const struct opening *o, const struct hk_hf_par
         return check_shape(o, part, t, hf);
     if (part->optional)
         return HK_OK;
-    return hk_fail(o->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor '%s'", hf);
+    return hk_fail(o->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", hf);
 }
 
 static enum hk_status check_tensors(const struct opening *o)
@@ -303,7 +303,7 @@ static enum hk_status settle(const struct opening *o, const struct hk_kv *kv, st
     if (same_value(kv, settled))
         return HK_OK;
     return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
-                   "key '%.*s' of the weights' __metadata__ says otherwise than config.json or the "
+                   "key %.*s of the weights' __metadata__ says otherwise than config.json or the "
                    "tokenizer",
                    HK_STR(kv->key));
 }

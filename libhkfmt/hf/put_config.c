@@ -282,7 +282,7 @@ static enum hk_status list_ends(struct putting *p)
         status = hk_kv_array(kv, HK_ARRAY_I32, &a, p->err);
     if (status == HK_OK && a.count > MOST_ENDS)
         status = hk_fail(p->err, HK_E_RANGE, kv->offset,
-                         "key 'tokenizer.hk.eog_ids' lists %u tokens, more than %d", a.count,
+                         "key tokenizer.hk.eog_ids lists %u tokens, more than %d", a.count,
                          (int)MOST_ENDS);
     for (uint32_t i = 0; status == HK_OK && i < a.count; i++)
         add_end(p, hk_array_i32(&a, i));
@@ -383,11 +383,11 @@ static enum hk_status refuse_more(const struct putting *p)
     const bool part = m->rope_dims != m->head_dim;
     if (m->window != 0 && (is_new(p) || m->window != p->told.model.window))
         return hk_fail(p->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "key '%s.attention.sliding_window' is %lld: a window is not exported",
+                       "key %s.attention.sliding_window is %lld: a window is not exported",
                        p->family->architecture, (long long)m->window);
     if (part && (is_new(p) || m->pairs || m->rope_dims != p->told.model.rope_dims))
         return hk_fail(p->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "key '%s.rope.dimension_count' is %u of %u: heads that are rotated in part "
+                       "key %s.rope.dimension_count is %u of %u: heads that are rotated in part "
                        "are not exported",
                        p->family->architecture, m->rope_dims, m->head_dim);
     return HK_OK;
@@ -403,7 +403,7 @@ static enum hk_status read_all(struct putting *p)
     const struct hk_tensor *t = hk_tensor_find(p->f, "token_embd.weight");
     if (status == HK_OK && (t == NULL || t->ndim == 0 || t->shape[0] > UINT32_MAX))
         status = hk_fail(p->err, HK_E_MISSING, HK_NO_OFFSET,
-                         "no tensor 'token_embd.weight' with a row for each token");
+                         "no tensor token_embd.weight with a row for each token");
     if (status != HK_OK)
         return status;
     p->vocab = (uint32_t)t->shape[0];

@@ -33,8 +33,7 @@ static enum hk_status load_kind(struct hk_put_tok *p)
     const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.ggml.model");
     struct hk_bytes name = {0};
     if (kv == NULL)
-        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET,
-                       "key 'tokenizer.ggml.model' is missing");
+        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key tokenizer.ggml.model is missing");
     enum hk_status s = hk_kv_string(kv, &name, p->t.err);
     p->t.spm = s == HK_OK && hk_bytes_are(name, "llama");
     if (s == HK_OK && !p->t.spm && !hk_bytes_are(name, "gpt2"))
@@ -124,7 +123,7 @@ static enum hk_status load_scores(struct hk_put_tok *p)
         return HK_OK;
     if (kv == NULL)
         return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET,
-                       "key 'tokenizer.ggml.scores' is missing");
+                       "key tokenizer.ggml.scores is missing");
     enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, p->t.err);
     if (s != HK_OK)
         return s;

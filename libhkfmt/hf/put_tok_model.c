@@ -158,7 +158,7 @@ static enum hk_status put_merges(struct hk_put_tok *p, json_t *list)
     enum hk_status s = HK_OK;
     if (!p->t.spm && kv == NULL)
         return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET,
-                       "key 'tokenizer.ggml.merges' is missing");
+                       "key tokenizer.ggml.merges is missing");
     if (p->t.spm && kv != NULL)
         s = fits_scores(p, kv, &fits);
     if (s != HK_OK)

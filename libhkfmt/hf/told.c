@@ -65,7 +65,7 @@ enum hk_status hk_hf_family_of(const struct hk_file *f, const struct hk_hf_told 
     const struct hk_kv *kv = hk_kv_find(f, "general.architecture");
     if (kv == NULL)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
-                       "no key 'general.architecture': this is no model that can be run");
+                       "no key general.architecture: this is no model that can be run");
     struct hk_bytes name;
     enum hk_status status = hk_kv_string(kv, &name, err);
     if (status != HK_OK)
@@ -75,8 +75,7 @@ enum hk_status hk_hf_family_of(const struct hk_file *f, const struct hk_hf_told 
         family = hk_hf_family_of_architecture(name);
     if (family == NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "key 'general.architecture': models of '%.*s' are not exported",
-                       HK_STR(name));
+                       "key general.architecture: models of '%.*s' are not exported", HK_STR(name));
     *out = family;
     return HK_OK;
 }

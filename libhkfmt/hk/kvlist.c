@@ -198,7 +198,7 @@ enum hk_status hk_kvlist_take(struct hk_kvlist *l, struct hk_file *f, struct hk_
         return hk_fail_nomem(err);
     if (l->status != HK_OK)
         return hk_fail(err, l->status, HK_NO_OFFSET,
-                       "key '%s': key or value has a length that .hk has no room for", l->failed);
+                       "key %s: key or value has a length that .hk has no room for", l->failed);
     free(f->kvs);
     f->kvs = l->kvs;
     f->kv_count = l->count;

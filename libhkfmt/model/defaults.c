@@ -22,7 +22,7 @@ static bool has_suffix(const struct telling *t, const char *suffix)
 static void tell(const struct telling *t, const char *what, const char *taken)
 {
     char text[160];
-    snprintf(text, sizeof text, "no key '%s': %s is taken", what, taken);
+    snprintf(text, sizeof text, "no key %s: %s is taken", what, taken);
     t->each(t->arg, text);
 }
 

@@ -82,7 +82,7 @@ static enum hk_status translate(const struct hk_hf_family *family, uint32_t laye
         }
     }
     return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                   "tensor '%.*s' has no place in a %s model of %u layers", HK_STR(name),
+                   "tensor %.*s has no place in a %s model of %u layers", HK_STR(name),
                    family->model_type, layers);
 }
 

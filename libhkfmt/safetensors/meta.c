@@ -242,7 +242,7 @@ struct applying {
 
 static enum hk_status no_types(const struct applying *a, const char *why)
 {
-    return hk_fail(a->err, HK_E_FORMAT, a->offset, "key 'hk.types': %s", why);
+    return hk_fail(a->err, HK_E_FORMAT, a->offset, "key hk.types: %s", why);
 }
 
 /* The pair that the key just read names. */
@@ -257,7 +257,7 @@ static enum hk_status find(struct applying *a, size_t *out)
     }
     size_t i = hk_index_find(&a->index, a->f->kvs, kv_name, key);
     if (i == SIZE_MAX || a->done[i])
-        return hk_fail(a->err, HK_E_FORMAT, a->offset, "key '%.*s' %s hk.types", HK_STR(key),
+        return hk_fail(a->err, HK_E_FORMAT, a->offset, "key %.*s %s hk.types", HK_STR(key),
                        i == SIZE_MAX ? "is missing that is in" : "occurs again in");
     a->done[i] = true;
     *out = i;
@@ -272,18 +272,18 @@ static enum hk_status apply_one(struct applying *a)
         return status;
     struct hk_kv *kv = &a->f->kvs[i];
     if (hk_json_next(&a->j) != HK_JSON_STRING)
-        return hk_fail(a->err, HK_E_FORMAT, kv->offset, "key '%.*s': its type is no string",
+        return hk_fail(a->err, HK_E_FORMAT, kv->offset, "key %.*s: its type is no string",
                        HK_STR(kv->key));
     const struct kind *kind = kind_of(&a->j);
     if (kind == NULL)
-        return hk_fail(a->err, HK_E_FORMAT, kv->offset, "key '%.*s': unknown type '%.*s'",
+        return hk_fail(a->err, HK_E_FORMAT, kv->offset, "key %.*s: unknown type '%.*s'",
                        HK_STR(kv->key), HK_STR(a->j.span));
     struct decoding d = {.arena = &a->f->arena};
     struct hk_bytes value;
     if (!kind->decode(&d, kv->value, &value))
         return d.no_memory ? hk_fail_nomem(a->err)
                            : hk_fail(a->err, HK_E_FORMAT, kv->offset,
-                                     "key '%.*s': its value is no %s", HK_STR(kv->key), kind->name);
+                                     "key %.*s: its value is no %s", HK_STR(kv->key), kind->name);
     kv->type = (uint8_t)kind->type;
     kv->value = value;
     return HK_OK;

@@ -105,7 +105,7 @@ static enum hk_status put_value(struct hk_buf *b, const struct hk_kv *kv, const 
         return HK_OK;
     case HK_META_BOOL:
         if (kv->value.p[0] > 1)
-            return hk_fail(err, HK_E_FORMAT, kv->offset, "key '%.*s': bool is %u, not 0 or 1",
+            return hk_fail(err, HK_E_FORMAT, kv->offset, "key %.*s: bool is %u, not 0 or 1",
                            HK_STR(kv->key), kv->value.p[0]);
         hk_buf_text(b, kv->value.p[0] ? "true" : "false");
         *type = "bool";
@@ -122,10 +122,10 @@ static enum hk_status put_pair(struct hk_buf *b, struct hk_buf *types, const str
 {
     if (hk_bytes_are(kv->key, "hk.types"))
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "key 'hk.types' has a meaning of its own in a safetensors file");
+                       "key hk.types has a meaning of its own in a safetensors file");
     if (!hk_utf8_valid(kv->key))
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "key '%.*s' is not UTF-8, which a safetensors file cannot carry",
+                       "key %.*s is not UTF-8, which a safetensors file cannot carry",
                        HK_STR(kv->key));
     struct hk_buf text = {0};
     const char *type = NULL;

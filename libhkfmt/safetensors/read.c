@@ -42,7 +42,7 @@ static bool fail(struct reader *r, enum hk_status status, uint64_t offset, const
     if (r->kind == NULL)
         hk_fail(r->err, status, offset, "%s", text);
     else
-        hk_fail(r->err, status, offset, "%s '%.*s': %s", r->kind, HK_STR(r->name), text);
+        hk_fail(r->err, status, offset, "%s %.*s: %s", r->kind, HK_STR(r->name), text);
     return false;
 }
 

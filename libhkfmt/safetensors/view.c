@@ -39,7 +39,7 @@ static void drop_outdated(struct hk_view *v, const struct hk_convert_options *op
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (hk_kvlist_find(&v->kvs, keys[i]) == NULL)
             continue;
-        hk_lost(opt, "key '%s': left out, as tensors are no longer quantised", keys[i]);
+        hk_lost(opt, "key %s: left out, as tensors are no longer quantised", keys[i]);
         hk_kvlist_remove(&v->kvs, keys[i]);
     }
 }

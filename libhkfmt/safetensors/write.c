@@ -19,7 +19,7 @@ struct plan {
 static enum hk_status refuse(const struct hk_tensor *t, const char *why, const char *what,
                              struct hk_error *err)
 {
-    return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset, "tensor '%.*s': %s%s", HK_STR(t->name),
+    return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset, "tensor %.*s: %s%s", HK_STR(t->name),
                    why, what);
 }
 

@@ -45,12 +45,12 @@ static enum hk_status check_map(const struct hk_set_index *x, struct hk_error *e
     json_object_foreach(x->map, tensor, file)
     {
         if (!json_is_string(file))
-            return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "the file of tensor '%.128s' is no text",
+            return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "the file of tensor %.128s is no text",
                            tensor);
         if (!hk_plain_name(json_string_value(file)))
             return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                           "tensor '%.100s': '%.100s' is no name of a file beside the index",
-                           tensor, json_string_value(file));
+                           "tensor %.100s: '%.100s' is no name of a file beside the index", tensor,
+                           json_string_value(file));
     }
     return HK_OK;
 }
@@ -120,13 +120,12 @@ static enum hk_status check_tensor(const struct hk_set_index *x, const struct hk
     const char *file = whole->parts[t->part].name;
     const json_t *says = json_object_getn(x->map, (const char *)t->name.p, t->name.n);
     if (says == NULL)
-        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "tensor '%.*s' is in %.80s, but not in %.80s", HK_STR(t->name), file,
-                       x->name);
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "tensor %.*s is in %.80s, but not in %.80s",
+                       HK_STR(t->name), file, x->name);
     if (strcmp(json_string_value(says), file) != 0)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "tensor '%.*s' is in %.60s, not in %.60s as %.60s says", HK_STR(t->name),
-                       file, json_string_value(says), x->name);
+                       "tensor %.*s is in %.60s, not in %.60s as %.60s says", HK_STR(t->name), file,
+                       json_string_value(says), x->name);
     return HK_OK;
 }
 
@@ -142,7 +141,7 @@ static enum hk_status check_absent(const struct hk_set_index *x, const struct hk
         x->map, tensor,
         file) if (hk_tensor_find(whole, tensor) ==
                   NULL) return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                                       "tensor '%.128s' is not in %.80s, though %.80s says so",
+                                       "tensor %.128s is not in %.80s, though %.80s says so",
                                        tensor, json_string_value(file), x->name);
     return HK_OK;
 }

@@ -19,7 +19,7 @@ enum hk_status hk_check_index_names(const struct hk_saving *s, struct hk_error *
         const struct hk_tensor *t = &f->tensors[i];
         if (!hk_utf8_valid(t->name) || memchr(t->name.p, '\0', t->name.n) != NULL)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor '%.*s': its name is no text that an index can have",
+                           "tensor %.*s: its name is no text that an index can have",
                            HK_STR(t->name));
     }
     return HK_OK;

@@ -372,7 +372,7 @@ open("alpha.gguf", "wb").write(raw.replace(b"adapter.lora.alpha", b"adapter.lora
         t hk-merge -a $name y.hk out.hk
         assert_fails 1 "$said"
     done <<'ROWS'
-name tensor 'blk.7.attn_q.weight' has no place
+name tensor blk.7.attn_q.weight has no place
 part tensor blk.0.attn_q.weight.lora_x is neither
 alpha key adapter.lora.alphb is not known
 ROWS

@@ -345,7 +345,7 @@ PY
 
 @test "what the other format cannot carry is refused by name" {
     t hk-convert "$FIX/malformed/valid-all-tensor-types.gguf" x.hk
-    assert_fails 1 "tensor 't41': .hk has no storage type q1_0"
+    assert_fails 1 "tensor t41: .hk has no storage type q1_0"
     mkhk r.hk '{"appendix":[{"name":"r","data":"x"}]}'
     t hk-convert r.hk x.gguf
     assert_fails 1 'gguf cannot hold the appendix of 1 record; --no-history leaves it out'
@@ -416,7 +416,7 @@ PY
         else
             assert_err_like 'hk-convert: rt.safetensors: lost: [0-9]+ tensors? of type '
             # What they say of the quantisation is told to be left out too.
-            assert_err_has "lost: key 'general.file_type': left out"
+            assert_err_has "lost: key general.file_type: left out"
             diff <(grep ^key before.txt | grep -v 'general\.\(file_type\|quantization_version\)') \
                 <(grep ^key after.txt) >&2
         fi

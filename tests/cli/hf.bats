@@ -195,30 +195,30 @@ refused() {
 @test "tensors that are missing, of no use or misshapen" {
     for name in model.embed_tokens.weight model.norm.weight model.layers.1.self_attn.v_proj.weight \
         model.layers.0.post_attention_layernorm.weight; do
-        refused "no tensor '$name'" --change "{\"drop\":[\"$name\"]}"
-        refused "tensor '$name' is 7 x 9, but by config.json" --change "{\"shape\":{\"$name\":[7,9]}}"
+        refused "no tensor $name" --change "{\"drop\":[\"$name\"]}"
+        refused "tensor $name is 7 x 9, but by config.json" --change "{\"shape\":{\"$name\":[7,9]}}"
     done
-    refused "no tensor 'model.layers.1.self_attn.k_proj.bias'" --family qwen2 \
+    refused "no tensor model.layers.1.self_attn.k_proj.bias" --family qwen2 \
         --change '{"drop":["model.layers.1.self_attn.k_proj.bias"]}'
-    refused "no tensor 'model.layers.0.self_attn.q_norm.weight'" --family qwen3 \
+    refused "no tensor model.layers.0.self_attn.q_norm.weight" --family qwen3 \
         --change '{"drop":["model.layers.0.self_attn.q_norm.weight"]}'
-    refused "tensor 'model.layers.0.self_attn.q_norm.weight' is 32, but by config.json 16" --family qwen3 \
+    refused "tensor model.layers.0.self_attn.q_norm.weight is 32, but by config.json 16" --family qwen3 \
         --change '{"shape":{"model.layers.0.self_attn.q_norm.weight":[32]}}'
     for name in model.layers.0.self_attn.q_proj.bias model.layers.0.self_attn.k_norm.weight score.weight \
         model.layers.2.input_layernorm.weight model.layers.01.input_layernorm.weight \
         model.layers.0.mlp.gate_proj.weight_scale_inv model.layers.0.mlp.experts.0.up_proj.weight lm_head.bias; do
-        refused "tensor '$name' has no place in a llama model of 2 layers" --change "{\"add\":{\"$name\":[32]}}"
+        refused "tensor $name has no place in a llama model of 2 layers" --change "{\"add\":{\"$name\":[32]}}"
     done
-    refused "tensor 'model.layers.0.self_attn.o_proj.bias' has no place in a qwen2 model" --family qwen2 \
+    refused "tensor model.layers.0.self_attn.o_proj.bias has no place in a qwen2 model" --family qwen2 \
         --change '{"add":{"model.layers.0.self_attn.o_proj.bias":[32]}}'
-    refused "tensor 'lm_head.weight' is 63 x 32, but by config.json 64 x 32" \
+    refused "tensor lm_head.weight is 63 x 32, but by config.json 64 x 32" \
         --change '{"add":{"lm_head.weight":[63,32]}}'
 }
 
 @test "sizes that the tensors refute" {
     # does_not_fit TENSOR SHAPES CONFIG [OPTIONS]
     does_not_fit() {
-        local message="tensor '$1' is $2" config=$3
+        local message="tensor $1 is $2" config=$3
         shift 3
         refused "$message" "$@" --change "{\"config\":$config}"
     }
@@ -227,11 +227,11 @@ refused() {
     does_not_fit $layer.q_proj.weight '64 x 32, but by config.json 32 x 32' '{"head_dim":null}'
     does_not_fit $layer.q_proj.weight '64 x 32, but by config.json 512 x 32' '{"head_dim":"-"}' --family qwen3
     does_not_fit $layer.k_proj.weight '32 x 32, but by config.json 64 x 32' '{"num_key_value_heads":"-"}'
-    refused "no tensor 'model.layers.2.input_layernorm.weight'" --change '{"config":{"num_hidden_layers":1000000000}}'
+    refused "no tensor model.layers.2.input_layernorm.weight" --change '{"config":{"num_hidden_layers":1000000000}}'
 }
 
 @test "metadata of the weights that says otherwise" {
-    refused "key 'llama.rope.freq_base' of the weights' __metadata__ says otherwise than config.json" \
+    refused "key llama.rope.freq_base of the weights' __metadata__ says otherwise than config.json" \
         --change '{"metadata":{"llama.rope.freq_base":"1"}}'
     make_dir --change '{"metadata":{"general.architecture":"llama","hk.source.format":"gguf"}}' m
     hk-convert -f m m.hk
@@ -450,7 +450,7 @@ rounds() {
     make_dir --change '{"config":{"rope_scaling":{"type":"yarn","factor":4,"beta_fast":8}}}' m
     t hk-convert m m.gguf
     assert_status 0
-    assert_err_has "key 'llama.rope.scaling.yarn_beta_fast' is 8, but llama.cpp takes 32 for this architecture"
+    assert_err_has "key llama.rope.scaling.yarn_beta_fast is 8, but llama.cpp takes 32 for this architecture"
     logits_of m a.f32
     logits_of m.gguf b.f32
     alike 0.9999999 a.f32 b.f32
@@ -469,7 +469,7 @@ rounds() {
     for family in qwen2 qwen3; do
         make_dir --family $family --change "$change" m
         t hk-convert -f m m.gguf
-        assert_fails 1 "key '$family.rope.scaling.type': GGUF has no llama3 scaling for this architecture"
+        assert_fails 1 "key $family.rope.scaling.type: GGUF has no llama3 scaling for this architecture"
     done
 }
 

@@ -37,7 +37,7 @@ complex64 C64 [3]'
         assert_same a.json b.json
         for to in hk gguf; do
             t hk-convert a.safetensors "c.$to"
-            assert_fails 1 "tensor 'x'"
+            assert_fails 1 "tensor x"
             assert_err_has "$name"
         done
     done <<<"$ONLY"
@@ -74,7 +74,7 @@ PY
 @test "elements that do not fill their last byte are refused" {
     printf '\x41\0\0\0\0\0\0\0%s\1\2' '{"x":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}             ' >a.safetensors
     t hk-inspect a.safetensors
-    assert_fails 1 "tensor 'x': 3 elements of fp4_e2m1 are not whole bytes"
+    assert_fails 1 "tensor x: 3 elements of fp4_e2m1 are not whole bytes"
 }
 
 # ---- split patterns on the way to GGUF ----
@@ -134,7 +134,7 @@ splits() {
     splits "dict(level, use_regex=True)" False gpt-2 ''
     splits "sequence(split(gpt4o), level)" False gpt-4o ''
     splits "sequence(split(tekken), level)" True tekken ''
-    splits "sequence(split(tekken), level)" False tekken "key 'tokenizer.ggml.ignore_merges' is false"
+    splits "sequence(split(tekken), level)" False tekken "key tokenizer.ggml.ignore_merges is false"
     splits "sequence(split(cl100k), level)" False dbrx ''
     splits "sequence(split(cl100k), level)" True llama-bpe ''
     splits "sequence(split('\\\\p{N}{1,3}'), split('[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+'), \
@@ -144,17 +144,17 @@ split('[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+'), split('\\\\p{N}'), le
 }
 
 @test "split patterns that llama.cpp has no name for are told to be lost" {
-    splits "sequence(split('\\\\p{L}+'), level)" False '' "key 'tokenizer.hk.pre_regex': llama.cpp has no name"
+    splits "sequence(split('\\\\p{L}+'), level)" False '' "key tokenizer.hk.pre_regex: llama.cpp has no name"
     splits "sequence({'type': 'Digits', 'individual_digits': False}, dict(level, use_regex=True))" False '' \
-        "key 'tokenizer.hk.pre_regex': llama.cpp has no name"
+        "key tokenizer.hk.pre_regex: llama.cpp has no name"
     splits "sequence(split('\\\\p{N}{3}'), dict(level, use_regex=True))" False '' \
-        "key 'tokenizer.hk.pre_regex': llama.cpp has no name"
+        "key tokenizer.hk.pre_regex: llama.cpp has no name"
     # A name that somebody set, and that means something else.
     hk-convert -f "$FIX/cases/c020-digits" m.hk
     hk-meta --type string set m.hk tokenizer.ggml.pre qwen2
     t hk-convert -f m.hk m.gguf
     assert_status 0
-    assert_err_has "lost: key 'tokenizer.hk.pre_regex': llama.cpp goes by 'tokenizer.ggml.pre', which is 'qwen2'"
+    assert_err_has "lost: key tokenizer.hk.pre_regex: llama.cpp goes by 'tokenizer.ggml.pre', which is 'qwen2'"
 }
 
 @test "only patterns that leave nothing out may be given as what stays" {
@@ -198,11 +198,11 @@ split('[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+'), split('\\\\p{N}'), le
         assert_err_has "lost: $expected"
         assert_same m.gguf n.gguf
     done <<'TABLE'
-t['normalizer'] = {'type': 'NFC'}|key 'tokenizer.hk.normalizer' is 'nfc': llama.cpp does not normalise texts
-t['added_tokens'][0]['lstrip'] = s['added_tokens_decoder']['258']['lstrip'] = True|key 'tokenizer.hk.added_flags': llama.cpp does not know lstrip, rstrip and single_word, which 1 added token has
-t['added_tokens'][0]['single_word'] = s['added_tokens_decoder']['258']['single_word'] = True|key 'tokenizer.hk.added_flags'
-c['eos_token_id'] = [259, 3]|key 'tokenizer.hk.eog_ids': llama.cpp does not know that token 3 (
-json.dump({'temperature': 0.6, 'top_p': 0.9}, open(d + '/generation_config.json', 'w'))|key 'hk.hf.generation_config': llama.cpp does not see temperature, top_p
+t['normalizer'] = {'type': 'NFC'}|key tokenizer.hk.normalizer is 'nfc': llama.cpp does not normalise texts
+t['added_tokens'][0]['lstrip'] = s['added_tokens_decoder']['258']['lstrip'] = True|key tokenizer.hk.added_flags: llama.cpp does not know lstrip, rstrip and single_word, which 1 added token has
+t['added_tokens'][0]['single_word'] = s['added_tokens_decoder']['258']['single_word'] = True|key tokenizer.hk.added_flags
+c['eos_token_id'] = [259, 3]|key tokenizer.hk.eog_ids: llama.cpp does not know that token 3 (
+json.dump({'temperature': 0.6, 'top_p': 0.9}, open(d + '/generation_config.json', 'w'))|key hk.hf.generation_config: llama.cpp does not see temperature, top_p
 TABLE
     hf whole ''
     printf '{"eos_token_id":259,"bos_token_id":258}' >whole/generation_config.json
@@ -219,7 +219,7 @@ TABLE
     hk-meta set m.hk tokenizer.hk.space_prefix first
     t hk-convert m.hk m.gguf
     assert_status 0
-    assert_err_has "lost: key 'tokenizer.hk.space_prefix'"
+    assert_err_has "lost: key tokenizer.hk.space_prefix"
 }
 
 @test "keys that change a text and that no file of a directory says are told to be lost, and stay" {
@@ -233,7 +233,7 @@ TABLE
     t hk-convert --to hf m.hk dir
     assert_status 0
     for key in tokenizer.ggml.fim_pre_token_id general.sampling.temp; do
-        assert_err_has "lost: key '$key': no file beside the weights says it"
+        assert_err_has "lost: key $key: no file beside the weights says it"
     done
     refute_err_has general.author
     hk-convert dir back.hk
@@ -350,7 +350,7 @@ PY
         for program in 'hk-inspect m.hk' 'hk-verify m.hk' 'hk-convert -f m.hk m.gguf' 'hk-inspect m.gguf'; do
             t_sh "$program"
             assert_status 0
-            assert_err_has "note: no key '$key': $expected"
+            assert_err_has "note: no key $key: $expected"
             [[ $(grep -c note: <<<"$stderr") -eq 1 ]] || fail 'expected one line'
         done
     done <<'TABLE'
@@ -360,7 +360,7 @@ TABLE
     cp base.hk m.hk
     hk-meta --type float set m.hk llama.rope.scaling.factor 2
     t hk-inspect m.hk
-    assert_err_has "note: no key 'llama.rope.scaling.type': linear, as there is a factor, is taken"
+    assert_err_has "note: no key llama.rope.scaling.type: linear, as there is a factor, is taken"
     for program in 'hk-inspect dir' 'hk-verify dir' 'hk-convert dir d.hk'; do
         t_sh "$program"
         assert_status 0
@@ -370,7 +370,7 @@ TABLE
     hk-meta delete m.hk tokenizer.hk.pre_regex
     hk-meta delete m.hk tokenizer.ggml.pre
     t hk-verify m.hk
-    assert_err_has "note: no key 'tokenizer.ggml.pre': 'default' is taken"
+    assert_err_has "note: no key tokenizer.ggml.pre: 'default' is taken"
     for program in 'hk-inspect base.hk' 'hk-verify base.hk' 'hk-convert base.hk base2.gguf' \
         'hk-inspect --header m.hk'; do
         t_sh "$program"

@@ -147,9 +147,9 @@ PY
             assert_json 'v["errors"][0]["code"] in ("set","set-missing")' True
             assert_err_has "$text"
         done <<'ROWS'
-m["new"] = f(1)|tensor 'new' is not in s-00001-of-00003
+m["new"] = f(1)|tensor new is not in s-00001-of-00003
 del m["output_norm.weight"]|but not in s.
-m["output_norm.weight"] = f(2)|tensor 'output_norm.weight' is in s-00001-of-00003
+m["output_norm.weight"] = f(2)|tensor output_norm.weight is in s-00001-of-00003
 m["output_norm.weight"] = "none.bin"|none.bin: is missing: the model is in 4 files
 m["output_norm.weight"] = "../" + f(1)|is no name of a file beside the index
 v["weight_map"] = []|has no object "weight_map"

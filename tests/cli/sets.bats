@@ -330,9 +330,9 @@ PY
             assert_err_has "$text"
         done
     done <<'ROWS'
-m["new"] = f(1)|tensor 'new' is not in s-00001-of-00006.safetensors
-del m["output_norm.weight"]|tensor 'output_norm.weight' is in s-00001-of-00006.safetensors, but not in
-m["output_norm.weight"] = f(2)|tensor 'output_norm.weight' is in s-00001-of-00006.safetensors, not in s-00002-of
+m["new"] = f(1)|tensor new is not in s-00001-of-00006.safetensors
+del m["output_norm.weight"]|tensor output_norm.weight is in s-00001-of-00006.safetensors, but not in
+m["output_norm.weight"] = f(2)|tensor output_norm.weight is in s-00001-of-00006.safetensors, not in s-00002-of
 m["output_norm.weight"] = "other.safetensors"|1 of 7 files are missing: other.safetensors
 m["output_norm.weight"] = "../" + f(1)|is no name of a file beside the index
 v["weight_map"] = []|has no object "weight_map"

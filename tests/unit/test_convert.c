@@ -145,7 +145,7 @@ static void test_refused_keys(void)
         hk_start(&h, 0);
         mk_need(hk_writer_set_int(h.w, "k", 300, NULL) == HK_OK, "set");
         set(&h, "hk.gguf.types", HK_META_JSON, text(rows[i].json));
-        refuses(hk_end(&h, NULL, 0, NULL), HK_E_FORMAT, "'k'", rows[i].type);
+        refuses(hk_end(&h, NULL, 0, NULL), HK_E_FORMAT, "key k", rows[i].type);
     }
 }
 
@@ -157,7 +157,7 @@ static void refuses_json(const char *type, const char *value)
     set(&h, "k", HK_META_JSON, text(value));
     snprintf(types, sizeof types, "{\"k\":\"%s\"}", type);
     set(&h, "hk.gguf.types", HK_META_JSON, text(types));
-    refuses(hk_end(&h, NULL, 0, NULL), HK_E_FORMAT, "'k'", value);
+    refuses(hk_end(&h, NULL, 0, NULL), HK_E_FORMAT, "key k", value);
 }
 
 static void test_refused_json(void)

@@ -134,7 +134,7 @@ static void test_order(void)
     struct hk_file *f = end(&m);
     mk_need(hk_view_new(&v, f, NULL) == HK_OK, "view");
     ok(hk_view_reorder(v, 0, HK_ROWS_TO_HALVES, 3, &err) == HK_E_FORMAT &&
-           strstr(err.text, "'q' has 8 rows") != NULL,
+           strstr(err.text, "tensor q has 8 rows") != NULL,
        "8 rows are no 3 heads: %s", err.text);
     mk_need(hk_view_reorder(v, 0, HK_ROWS_TO_HALVES, 2, NULL) == HK_OK &&
                 hk_view_reorder(v, 1, HK_ROWS_TO_HALVES, 2, NULL) == HK_OK &&
