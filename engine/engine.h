@@ -7,7 +7,7 @@
 #define HKE_ENGINE_H
 
 #include "engine/tokenizer/tokenizer.h"
-#include "libhkfmt/hkfmt.h"
+#include "libhkfmt/hkmodel.h"
 
 /* ---- a model ---- */
 

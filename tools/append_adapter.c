@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/append.h"
 
 struct taking {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/convert.h"
 
 /* Whether OUT is the adapter at IN, or one of the two files of its directory. */

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"
 
 enum { DIFF_METADATA = 1, DIFF_TENSORS = 2, DIFF_APPENDIX = 4, DIFF_ALL = 7 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/diff.h"
 
 const char *const diff_ways[DIFF_WAYS] = {"type",       "shape",  "layout", "sparsity",

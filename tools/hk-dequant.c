@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/dequant.h"
 
 enum { OPT_ALL, OPT_FORCE, OPT_JSON, OPT_MAX_OUTPUT, OPT_NPY, OPT_OUTPUT, OPT_ROWS, OPT_TEXT };

@@ -1,6 +1,7 @@
 /* hk-diff: what differs between two models: metadata, tensors and their values, the appendix. */
 #include <stdlib.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/diff.h"
 #include "tools/lib/threads.h"
 

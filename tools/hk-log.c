@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/records.h"
 
 enum { OPT_EXTRACT, OPT_FORCE, OPT_MAX_OUTPUT, OPT_OUTPUT, OPT_RAW, OPT_TABLE, OPT_TO };

@@ -1,6 +1,7 @@
 /* hk-merge: fold adapters and deltas of the version history into the tensors of a new .hk. */
 #include <stdlib.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/adapter_name.h"
 #include "tools/lib/records.h"
 

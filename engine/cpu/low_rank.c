@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/model.h"
+#include "libhkfmt/hkmodel.h"
 
 struct hke_low_rank {
     size_t rank; /* of all adapters together */

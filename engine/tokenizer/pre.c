@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/tokenizer/tok.h"
+#include "libhkfmt/hkmodel.h"
 
 /* A pattern may come from the file: bounds on what it can cost. The limits of a match are linear in
  * the text; a text takes many matches, so a pattern that is not known here also counts its steps:

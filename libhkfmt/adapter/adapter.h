@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hkmodel.h"
 
 /* ---- payloads (adapter/payload.c) ---- */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/adapter.h"
+#include "libhkfmt/hkmodel.h"
 
 /* *OTHERWISE (may be NULL) is it where the key is missing. */
 static enum hk_status get_count(const struct hk_file *f, const struct hk_hf_family *family,

@@ -6,6 +6,7 @@
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/base/narrow.h"
+#include "libhkfmt/hkmodel.h"
 
 struct comparing {
     struct hk_decoder *copy, *base;

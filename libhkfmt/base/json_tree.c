@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "libhkfmt/base/json_tree.h"
+#include "libhkfmt/hkmodel.h"
 
 /* More than jansson and malloc() take for each. */
 enum { OBJECT = 240, LIST = 144, STRING = 96, OTHER = 56 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hkmodel.h"
 #include "libhkfmt/internal.h"
 
 enum { BUFFER_SIZE = 1 << 20 };

@@ -4,6 +4,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/wire.h"
+#include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
 
 static enum hk_status set_metadata(const struct hk_file *f, struct hk_writer *w,

@@ -5,6 +5,7 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/hkmodel.h"
 
 enum {
     CHUNK_SIZE = 1 << 20,

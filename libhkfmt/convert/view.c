@@ -4,6 +4,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/narrow.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/hkmodel.h"
 
 static enum hk_status take_metadata(struct hk_view *v, struct hk_error *err)
 {

@@ -5,6 +5,7 @@
 
 #include "libhkfmt/gguf/view.h"
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hkmodel.h"
 #include "libhkfmt/model/pre_patterns.h"
 
 static const struct hk_kv *key_of(const struct gguf_making *m, const char *key)

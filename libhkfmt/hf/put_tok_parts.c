@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libhkfmt/hf/put_tok.h"
+#include "libhkfmt/hkmodel.h"
 
 #define BLANK "\xe2\x96\x81" /* U+2581 */
 

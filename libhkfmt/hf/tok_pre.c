@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hkmodel.h"
 #include "libhkfmt/model/pre_patterns.h"
 
 enum { MOST_PATTERNS = 16 };

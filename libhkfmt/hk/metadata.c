@@ -6,6 +6,7 @@
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/hk/wire.h"
+#include "libhkfmt/hkmodel.h"
 #include "libhkfmt/internal.h"
 
 static struct hk_where where_key(const struct hk_kv *kv, uint64_t index, uint64_t offset)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hkmodel.h"
 #include "libhkfmt/internal.h"
 
 struct telling {

@@ -4,6 +4,7 @@
 
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hkmodel.h"
 
 static const struct hk_hf_family *family_of(const struct hk_file *f)
 {

@@ -2,6 +2,7 @@
  * adapter_config.json and the header of adapter_model.safetensors, or nothing and a GGUF. */
 #include "engine/engine.h"
 #include "kernels/kernels.h"
+#include "libhkfmt/hkmodel.h"
 #include "tests/fuzz/fuzz.h"
 
 static void append(const char *path, struct hk_bytes payload)

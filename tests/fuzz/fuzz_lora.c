@@ -1,5 +1,6 @@
 /* Adapters between PEFT's form and GGUF: what was converted is an adapter, and converted back and
  * again it is the same file. The input is that of fuzz_adapter.c. */
+#include "libhkfmt/hkmodel.h"
 #include "tests/fuzz/fuzz.h"
 
 static int convert(int payload, const struct hk_file *base, enum hk_format to)

@@ -1,4 +1,5 @@
 /* A small llama, and adapters for it. */
+#include "libhkfmt/hkmodel.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { WIDTH = 8, HEADS = 2, FFN = 12 };

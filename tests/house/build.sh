@@ -57,8 +57,9 @@ same 'without it a line says what is made' '  CC    libhkfmt/tensor/types.o' "$(
 # Installing, as a package would.
 root=$work/root
 works 'make install fills DESTDIR' build install DESTDIR="$root"
-same 'the library, its header and its description are there' \
-    'include/hkfmt.h lib/libhkfmt.a lib/libhkfmt.so lib/libhkfmt.so.0 lib/libhkfmt.so.0.1.0 lib/pkgconfig/hkfmt.pc' \
+libraries='lib/libhkfmt.a lib/libhkfmt.so lib/libhkfmt.so.0 lib/libhkfmt.so.0.1.0'
+same 'the library, its headers and its description are there' \
+    "include/hkfmt.h include/hkmodel.h $libraries lib/pkgconfig/hkfmt.pc" \
     "$(cd "$root/usr" && find include lib ! -type d | LC_ALL=C sort | paste -sd' ')"
 for source in tools/hk.c tools/hk-*.c; do
     [ -f "$source" ] || continue
@@ -76,7 +77,7 @@ same 'hkfmt.pc follows PREFIX' /opt/hk \
     "$(PKG_CONFIG_PATH=$work/other/opt/hk/lib/pkgconfig pkg-config --variable=prefix hkfmt)"
 
 cat >"$work/user.c" <<'END'
-#include <hkfmt.h>
+#include <hkmodel.h>
 #include <stdio.h>
 #include <string.h>
 

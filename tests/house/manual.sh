@@ -45,11 +45,12 @@ for program in $(programs); do
     works "hk.1 names $program" grep -qF "$program" man/hk.1
 done
 
-# Every function of the header is in hkfmt(3), and its example compiles and runs.
-none 'hkfmt.3 names every function' "$(sed 's:/\*.*\*/::' libhkfmt/hkfmt.h | grep -oE '\bhk_[a-z0-9_]+\(' |
+# Every function of the headers is in hkfmt(3), and its example compiles and runs.
+none 'hkfmt.3 names every function' "$(cat libhkfmt/hkfmt.h libhkfmt/hkmodel.h | sed 's:/\*.*\*/::' |
+    grep -oE '\bhk_[a-z0-9_]+\(' |
     tr -d '(' | sort -u | while IFS= read -r name; do grep -qw "$name" man/hkfmt.3 || echo "$name"; done)"
 none 'hkfmt.3 names nothing else' "$(grep -ohE '^\.(It )?Fn hk_[a-z0-9_]+' man/hkfmt.3 | sed 's/.* //' | sort -u |
-    while IFS= read -r name; do grep -qE "\b$name\(" libhkfmt/hkfmt.h || echo "$name"; done)"
+    while IFS= read -r name; do grep -qE "\b$name\(" libhkfmt/hkfmt.h libhkfmt/hkmodel.h || echo "$name"; done)"
 # Of its two literal blocks the first is the program, the second how it is run and what it prints.
 awk -v dir="$work" '
     /^\.Sh / { inside = $2 == "EXAMPLES" }

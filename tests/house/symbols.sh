@@ -27,9 +27,9 @@ mutable() {
         $0 ~ / O / && / (\.bss|\.data|\.tbss|\.tdata|\*COM\*)/ && !/ \.data\.rel\.ro/ { print object, $NF }'
 }
 
-# The names that hkfmt.h declares HK_API.
+# The names that hkfmt.h and hkmodel.h declare HK_API.
 declared() {
-    sed 's:/\*.*\*/::' libhkfmt/hkfmt.h |
+    cat libhkfmt/hkfmt.h libhkfmt/hkmodel.h | sed 's:/\*.*\*/::' |
         awk '/^[ \t]*#/ { next } /\/\*/ { out = 1 } !out { print } /\*\// { out = 0 }' |
         tr '\n' ' ' | tr ';{}' '\n' | grep HK_API | sed 's/^[^(]*[ *]\(hk_[a-z0-9_]*\)(.*/\1/' | sort
 }
@@ -60,7 +60,7 @@ for archive in libhkfmt.a libhkkern.a libhkengine.a; do
     none "$archive has no mutable globals" "$(mutable $archive)"
 done
 
-none 'libhkfmt.so exports what hkfmt.h declares, no more and no less' \
+none 'libhkfmt.so exports what its headers declare, no more and no less' \
     "$({ declared; exported; } | sort | uniq -u)"
 same 'libhkfmt.so needs only its three libraries, beside those of C' \
     'libc.so.6 libcrypto.so.3 libjansson.so.4 libm.so.6 libz.so.1' \

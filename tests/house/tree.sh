@@ -6,9 +6,9 @@ code() {
     tracked '*.c' '*.h'
 }
 
-# Tables may be long, and so may the one public header: it is the library's reference.
+# Tables may be long, and so may the public headers: they are the library's reference.
 lengths() {
-    code | grep -Ev '(^|/)((tables|grids?)[a-z0-9_]*|hkfmt)\.[ch]$' | xargs -r wc -l |
+    code | grep -Ev '(^|/)((tables|grids?)[a-z0-9_]*|hkfmt|hkmodel)\.[ch]$' | xargs -r wc -l |
         awk '$2 != "total" && $1 >= 600 { print $2 ": " $1 " lines" }'
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libhkfmt/adapter/adapter.h"
+#include "libhkfmt/hkmodel.h"
 #include "tests/lib/tap.h"
 
 #define Q "model.layers.1.self_attn.q_proj"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/records.h"
 
 static struct hk_bytes text(const char *s)

@@ -2,6 +2,7 @@
 #ifndef HK_ADAPTER_NAME_H
 #define HK_ADAPTER_NAME_H
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"
 
 /* The last record of F that WORD names, NAME or NAME=SCALE (a name may contain "="), and the scale,

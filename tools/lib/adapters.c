@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/adapter_name.h"
 
 void adapters_add(struct adapters *a, const char *word)

@@ -1,5 +1,6 @@
 /* tool_io.c: files of the command line: standard input and output, outputs that a signal removes.
  */
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* tool_json.c: JSON as all programs print it. The trees are jansson's; the printer is our own,
  * because floats must be the shortest decimal and a file's bytes must reach a terminal harmless. */
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"
 
 #include <math.h>

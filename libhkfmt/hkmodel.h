@@ -1,0 +1,175 @@
+/* hkmodel.h: what models are, for programs that run, change or convert them: defaults, split
+ * patterns, order of rows, adapters, merging. Whoever reads or writes containers needs hkfmt.h
+ * alone, whose conventions hold here too.
+ */
+#ifndef HKMODEL_H
+#define HKMODEL_H
+
+#include "hkfmt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- models ---- */
+
+/* EACH is called with a line for each thing that F does not say, if it is a model that hk runs, and
+ * what is taken in its place: the base or the kind of its rope, types of tokens, split patterns. */
+HK_API void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *text),
+                        void *arg);
+
+/* ---- split patterns ---- */
+
+enum { HK_PRE_PATTERNS = 6 };
+
+/* What a value of tokenizer.ggml.pre stands for. */
+struct hk_pre_tokenizer {
+    const char *name;
+    const char *pattern[HK_PRE_PATTERNS]; /* one applied after the other; NULL behind the last */
+    bool whole_words;                     /* a word that is a token is not made by merging */
+    bool bos;                             /* put before a text where the file does not say */
+    bool over_blanks;                     /* a match may go on behind a blank */
+    bool costly;                          /* some texts cost more than in proportion to them */
+};
+/* The row called NAME, of static storage; NULL if it is not known. The row "default" serves files
+ * that name none. */
+HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
+/* The first row with these N patterns, or other spellings of them; NULL if none has them. */
+HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer_of(const struct hk_bytes *pattern, size_t n);
+
+/* ---- order of rows ---- */
+
+/* Rotary position embedding turns the rows of a head of queries or keys two by two. A file has them
+ * as neighbours (rows 2i and 2i + 1, as llama.cpp's files of llama models) or half a head apart (i
+ * and i + head_dim / 2, as Hugging Face's libraries): hk.rope_style says which ("norm" or "neox"),
+ * else the architecture does. */
+enum hk_rotation { HK_ROTATION_UNKNOWN, HK_ROTATION_PAIRS, HK_ROTATION_HALVES };
+HK_API enum hk_rotation hk_file_rotation(const struct hk_file *f);
+/* Rows (elements of a vector) of a head of T, a tensor of F that is rotated whole; 0 for any other
+ * and where the metadata do not say. */
+HK_API uint64_t hk_tensor_head_rows(const struct hk_file *f, const struct hk_tensor *t);
+/* Which row of a tensor in order FROM is row ROW of the same tensor in order TO. ROW itself where
+ * HEAD_ROWS is 0 or an order is not known. */
+HK_API uint64_t hk_rotated_row(uint64_t head_rows, enum hk_rotation from, enum hk_rotation to,
+                               uint64_t row);
+
+/* ---- low-rank adapters ---- */
+
+/* A record of type lora_adapter whose payload is a safetensors file: tensors under PEFT's names,
+ * and under "adapter_config" in its metadata the text of adapter_config.json; or a GGUF adapter. */
+struct hk_adapter;
+
+enum hk_weight_use {                   /* which use of a tensor changes */
+                     HK_USE_MATRIX,    /* any tensor but the following */
+                     HK_USE_EMBEDDING, /* token_embd.weight, as the embedding only, also where it is
+                                          the head too */
+                     HK_USE_HEAD, /* output.weight; in a tied model token_embd.weight, as the head
+                                     only */
+                     HK_USE_BOTH, /* token_embd.weight of a tied model, as embedding and head */
+};
+
+struct hk_low_rank { /* W becomes W + scale * B A, and with a magnitude its rows are scaled to that
+                      */
+    const struct hk_tensor *base; /* W in the file, [out][in] */
+    uint32_t rank;
+    double scale;           /* alpha / rank, or alpha / sqrt(rank) where the adapter says rsLoRA */
+    const float *a;         /* A, [rank][in] */
+    const float *b;         /* B, [out][rank]; its rows are in the order of W's */
+    const float *magnitude; /* [out], of DoRA; NULL without */
+    /* Of an embedding out is the vocabulary: B is PEFT's lora_embedding_A transposed, A its
+     * lora_embedding_B transposed. */
+    enum hk_weight_use use;
+};
+
+struct hk_replacement { /* a tensor that was trained whole, or rows of one. Comes before pairs */
+    const struct hk_tensor *base;
+    const float *values; /* as many as BASE has elements, in their order; or ROW_COUNT rows */
+    enum hk_weight_use use;
+    const uint32_t *rows; /* which rows, ascending; NULL: all */
+    size_t row_count;
+};
+
+/* Read record RECORD of F and find the tensors that it changes: hk_adapter_read() with F as the
+ * base. Messages name the record. */
+HK_API HK_MUST enum hk_status hk_adapter_open(struct hk_adapter **out, const struct hk_file *f,
+                                              size_t record, struct hk_error *err);
+/* Read the adapter in PAYLOAD, an open file as hk_adapter_payload() makes it, and find the tensors
+ * of BASE that it changes. Every key and tensor of it is known and used, or known to make no
+ * difference: HK_E_UNSUPPORTED and HK_E_MISSING name one that cannot be applied, HK_E_FORMAT and
+ * HK_E_RANGE one whose value, shape or rank does not fit. HK_E_FORMAT too where nothing in it
+ * changes the model. The adapter holds all of its values as f32; BASE must outlive it. */
+HK_API HK_MUST enum hk_status hk_adapter_read(struct hk_adapter **out, struct hk_file *payload,
+                                              const struct hk_file *base, struct hk_error *err);
+HK_API void hk_adapter_free(struct hk_adapter **a); /* NULL is allowed */
+
+struct hk_adapter_found {
+    bool known;     /* it is an adapter */
+    char note[200]; /* what whoever uses it should be told, or why it is none; "" if nothing */
+};
+
+/* Write the adapter at PATH, for the model BASE, to OUT as such a payload: a PEFT directory, the
+ * adapter_model.safetensors in one, a safetensors file that is such a payload already, or a GGUF
+ * adapter. Nothing is written where PATH is none of these (FOUND->known). A GGUF that cannot be
+ * brought into PEFT's form is written as it is, for hk_adapter_read() to say why. HK_E_FORMAT: it
+ * has no tensors, or is broken. */
+HK_API HK_MUST enum hk_status hk_adapter_payload(const char *path, const struct hk_file *base,
+                                                 struct hk_out *out, struct hk_adapter_found *found,
+                                                 struct hk_error *err);
+HK_API size_t hk_adapter_count(const struct hk_adapter *a);
+HK_API const struct hk_low_rank *hk_adapter_at(const struct hk_adapter *a, size_t i);
+HK_API size_t hk_adapter_replacements(const struct hk_adapter *a);
+HK_API const struct hk_replacement *hk_adapter_replacement(const struct hk_adapter *a, size_t i);
+
+/* ---- adapters in other forms ---- */
+
+/* Whether F, by its contents, is an adapter and no model: a safetensors file with PEFT's names, or
+ * a GGUF that says so. */
+HK_API bool hk_is_adapter(const struct hk_file *f);
+/* Write PAYLOAD, an adapter for BASE that hk_adapter_payload() or hk_record_write() gave, as one
+ * file to OUT, which is not committed: HK_FORMAT_GGUF, an adapter as llama.cpp loads it, or
+ * HK_FORMAT_SAFETENSORS, such a payload. HK_E_UNSUPPORTED names a tensor that GGUF cannot carry;
+ * what is rounded goes to opt->loss. */
+HK_API HK_MUST enum hk_status hk_adapter_convert(struct hk_file *payload,
+                                                 const struct hk_file *base, enum hk_format to,
+                                                 const struct hk_convert_options *opt,
+                                                 struct hk_out *out, struct hk_error *err);
+/* The same as the directory PATH with adapter_config.json and adapter_model.safetensors, as PEFT
+ * keeps adapters; opt->replace as for hk_save(). */
+HK_API HK_MUST enum hk_status hk_adapter_save(struct hk_file *payload, const struct hk_file *base,
+                                              const char *path,
+                                              const struct hk_convert_options *opt,
+                                              struct hk_error *err);
+
+/* ---- merging ---- */
+
+struct hk_merge_item {
+    size_t record; /* of the appendix: lora_adapter or delta_patch */
+    double scale;  /* times the adapter's own */
+};
+
+/* Write F, a .hk, to OUT with the COUNT records of ITEMS folded into the tensors that they change,
+ * in order; those become TYPE (f32, f16, bf16), all others stay as they are. The new file has no
+ * appendix; its metadata say under hk.merged (json) what was folded in. HK_E_UNSUPPORTED: a record,
+ * or something in it, cannot be applied. A delta's tensors have the names of the base's. */
+HK_API HK_MUST enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items,
+                                       size_t count, enum hk_type type,
+                                       const struct hk_convert_options *opt, struct hk_out *out,
+                                       struct hk_error *err);
+
+/* ---- how much may be made of a file ---- */
+
+/* Most bytes that are made of F: MOST or, where that is 0, 64 MiB and at least 16 times the size of
+ * F. References to nothing and sparse forms are a few bytes in a file for any number of values. */
+HK_API uint64_t hk_output_limit(const struct hk_file *f, uint64_t most);
+/* HK_E_RANGE: SIZE bytes are more than LIMIT. The message names --max-output, which is what every
+ * program calls its option for MOST. */
+HK_API HK_MUST enum hk_status hk_check_output(uint64_t size, uint64_t limit, struct hk_error *err);
+
+/* Whether the values that TEXT, which looks like JSON, can have take no more than 64 MiB or 32
+ * times the text as a tree in memory. Linear. */
+HK_API bool hk_json_fits(struct hk_bytes text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
