@@ -46,16 +46,6 @@ const char *hk_gguf_array_name(unsigned type);
 /* The type that *NAME begins with; *NAME moves behind it. GGUF_TYPE_COUNT: no type. */
 unsigned hk_gguf_type_parse(const char **name);
 
-/* ---- numbers (gguf/number.c): bits are kept, those of NaN too, in any locale ---- */
-
-double hk_gguf_widen(float f);
-/* Whether D is the widening of a float; sets *F if so. */
-bool hk_gguf_narrow(double d, float *f);
-/* Append D as JSON with DIGITS digits, a string where JSON has no such number. */
-void hk_gguf_json_double(struct hk_buf *b, double d, int digits);
-/* A JSON number or such a string, with the quotes. */
-bool hk_gguf_parse_double(struct hk_bytes token, double *d);
-
 /* ---- reading (gguf/read.c, gguf/value.c, gguf/json.c) ---- */
 
 struct gguf_reader {

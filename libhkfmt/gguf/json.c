@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "libhkfmt/base/number.h"
 #include "libhkfmt/gguf/gguf.h"
 
 static bool string_text(struct gguf_reader *r, struct hk_buf *text)
@@ -38,9 +39,9 @@ static bool scalar_text(struct gguf_reader *r, unsigned type, struct hk_buf *tex
     if (p == NULL)
         return false;
     if (type == GGUF_F32)
-        hk_gguf_json_double(text, hk_gguf_widen(le_f32(p)), 9);
+        hk_put_json_double(text, hk_widen_float(le_f32(p)), 9);
     else if (type == GGUF_F64)
-        hk_gguf_json_double(text, le_f64(p), 17);
+        hk_put_json_double(text, le_f64(p), 17);
     else if (type == GGUF_BOOL)
         hk_buf_text(text, p[0] != 0 ? "true" : "false");
     else if (type == GGUF_U64)

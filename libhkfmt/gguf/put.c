@@ -1,5 +1,6 @@
 /* Metadata values of .hk as GGUF values of a given type. */
 #include "libhkfmt/gguf/put.h"
+#include "libhkfmt/base/number.h"
 
 const char *hk_gguf_default_type(const struct hk_kv *kv)
 {
@@ -11,7 +12,7 @@ const char *hk_gguf_default_type(const struct hk_kv *kv)
         v = (int64_t)le64(kv->value.p);
         return v >= 0 && v <= UINT32_MAX ? "u32" : v >= INT32_MIN && v < 0 ? "i32" : "i64";
     case HK_META_FLOAT64:
-        return hk_gguf_narrow(le_f64(kv->value.p), &f) ? "f32" : "f64";
+        return hk_narrow_double(le_f64(kv->value.p), &f) ? "f32" : "f64";
     case HK_META_BOOL:
         return "bool";
     case HK_META_STRING:
@@ -100,7 +101,7 @@ static bool put_scalar(struct hk_buf *b, const struct hk_kv *kv, unsigned type)
     double d = le_f64(kv->value.p);
     if (type == GGUF_F64)
         return hk_gguf_put_f64(b, d), true;
-    if (type != GGUF_F32 || !hk_gguf_narrow(d, &f))
+    if (type != GGUF_F32 || !hk_narrow_double(d, &f))
         return false;
     hk_gguf_put_f32(b, f);
     return true;

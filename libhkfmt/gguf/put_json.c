@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "libhkfmt/base/json_tree.h"
+#include "libhkfmt/base/number.h"
 #include "libhkfmt/gguf/put.h"
 
 struct source {
@@ -87,14 +88,14 @@ static bool put_float(struct hk_buf *b, unsigned type, struct hk_bytes t)
 {
     double d;
     float f;
-    if (!hk_gguf_parse_double(t, &d))
+    if (!hk_parse_json_double(t, &d))
         return false;
     if (type == GGUF_F64)
         return hk_gguf_put_f64(b, d), true;
     /* Nine digits name a float, and its nearest double rounds to it. */
     if (!isnan(d))
         f = (float)d;
-    else if (!hk_gguf_narrow(d, &f))
+    else if (!hk_narrow_double(d, &f))
         return false;
     hk_gguf_put_f32(b, f);
     return true;

@@ -1,5 +1,6 @@
 /* GGUF metadata values as the value types of .hk: format-notes 2.3, with what it leaves out as
  * JSON. */
+#include "libhkfmt/base/number.h"
 #include "libhkfmt/gguf/gguf.h"
 
 static uint8_t *keep(struct gguf_reader *r, struct hk_kv *kv, enum hk_meta_type type, size_t n)
@@ -63,7 +64,7 @@ static bool scalar(struct gguf_reader *r, struct hk_kv *kv, unsigned type)
     if (p == NULL)
         return false;
     if (type == GGUF_F32)
-        put_f64(p, hk_gguf_widen(le_f32(v)));
+        put_f64(p, hk_widen_float(le_f32(v)));
     else if (type == GGUF_F64)
         memcpy(p, v, 8);
     else if (type == GGUF_BOOL)

@@ -2,8 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/base/number.h"
 #include "libhkfmt/hf/write.h"
 
 void hk_side_files_free(struct hk_side_files *s)
@@ -35,7 +36,7 @@ enum hk_status hk_side_files_add(struct hk_side_files *s, const char *name, stru
 static double read_back(const char *text)
 {
     double d = 0;
-    hk_gguf_parse_double((struct hk_bytes){(const uint8_t *)text, strlen(text)}, &d);
+    hk_parse_json_double((struct hk_bytes){(const uint8_t *)text, strlen(text)}, &d);
     return d;
 }
 
@@ -43,7 +44,7 @@ static double read_back(const char *text)
 static void print(struct hk_buf *b, double v, int digits)
 {
     b->n = 0;
-    hk_gguf_json_double(b, v, digits);
+    hk_put_json_double(b, v, digits);
     hk_buf_put(b, "", 1);
 }
 

@@ -5,7 +5,7 @@
 
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/base/number.h"
 #include "libhkfmt/safetensors/st.h"
 
 struct decoding {
@@ -54,7 +54,7 @@ static bool parse_word(struct hk_bytes word, double *v)
             return false;
     quoted[0] = quoted[word.n + 1] = '"';
     memcpy(quoted + 1, word.p, word.n);
-    return hk_gguf_parse_double((struct hk_bytes){(const uint8_t *)quoted, word.n + 2}, v) &&
+    return hk_parse_json_double((struct hk_bytes){(const uint8_t *)quoted, word.n + 2}, v) &&
            (digits == 0 || isnan(*v));
 }
 
@@ -63,7 +63,7 @@ static bool parse_real(struct hk_bytes text, double *v)
 {
     struct hk_json j = {.text = text};
     bool number = hk_json_next(&j) == HK_JSON_NUMBER && j.span.n == text.n;
-    return number ? hk_gguf_parse_double(text, v) : parse_word(text, v);
+    return number ? hk_parse_json_double(text, v) : parse_word(text, v);
 }
 
 static bool real(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
@@ -155,10 +155,10 @@ static bool f32_bits(const struct hk_json *j, enum hk_json_token token, uint32_t
     bool word = token == HK_JSON_STRING;
     double v;
     if (word ? !parse_word(j->span, &v)
-             : token != HK_JSON_NUMBER || !hk_gguf_parse_double(j->span, &v))
+             : token != HK_JSON_NUMBER || !hk_parse_json_double(j->span, &v))
         return false;
     float f = word ? 0 : (float)v;
-    if (word ? !hk_gguf_narrow(v, &f) : isinf(f))
+    if (word ? !hk_narrow_double(v, &f) : isinf(f))
         return false; /* a NaN of more bits, a number that only a double holds */
     memcpy(bits, &f, sizeof *bits);
     return true;

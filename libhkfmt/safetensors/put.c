@@ -5,7 +5,7 @@
 
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/base/number.h"
 #include "libhkfmt/gguf/keys.h"
 #include "libhkfmt/safetensors/st.h"
 
@@ -25,7 +25,7 @@ static void put_element(struct hk_buf *b, const struct hk_array *a, uint32_t i)
         hk_json_quote(b, hk_array_string(a, i));
         break;
     case HK_ARRAY_F32:
-        hk_gguf_json_double(b, hk_gguf_widen(hk_array_f32(a, i)), 9);
+        hk_put_json_double(b, hk_widen_float(hk_array_f32(a, i)), 9);
         break;
     case HK_ARRAY_I32:
         snprintf(number, sizeof number, "%" PRId32, hk_array_i32(a, i));
@@ -73,7 +73,7 @@ static const char *put_text(struct hk_buf *b, struct hk_bytes value, const char 
 static const char *put_real(struct hk_buf *b, struct hk_bytes value)
 {
     struct hk_buf text = {0};
-    hk_gguf_json_double(&text, le_f64(value.p), 17);
+    hk_put_json_double(&text, le_f64(value.p), 17);
     size_t quote = text.n > 0 && text.p[0] == '"'; /* around a word */
     if (text.failed)
         b->failed = true;

@@ -1,14 +1,15 @@
-/* Floating-point numbers of GGUF metadata: f32 as float64 and back, and both as JSON text. */
+/* Floating-point numbers: f32 as float64 and back, and both as JSON text. */
+#include "libhkfmt/base/number.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "libhkfmt/gguf/gguf.h"
+#include <string.h>
 
 /* A conversion by the processor would make a signalling NaN quiet, so NaN goes by its bits. */
-double hk_gguf_widen(float f)
+double hk_widen_float(float f)
 {
     if (!isnan(f))
         return (double)f;
@@ -21,7 +22,7 @@ double hk_gguf_widen(float f)
     return d;
 }
 
-bool hk_gguf_narrow(double d, float *f)
+bool hk_narrow_double(double d, float *f)
 {
     uint64_t wide;
     memcpy(&wide, &d, sizeof wide);
@@ -43,7 +44,7 @@ bool hk_gguf_narrow(double d, float *f)
 }
 
 /* The text of D up to its length in TEXT, with a point for whatever the locale puts there. */
-static void plain_decimal(char *text)
+static void put_decimal_point(char *text)
 {
     char *to = text;
     bool point = false;
@@ -58,7 +59,7 @@ static void plain_decimal(char *text)
     *to = '\0';
 }
 
-void hk_gguf_json_double(struct hk_buf *b, double d, int digits)
+void hk_put_json_double(struct hk_buf *b, double d, int digits)
 {
     char text[64];
     uint64_t bits;
@@ -71,12 +72,12 @@ void hk_gguf_json_double(struct hk_buf *b, double d, int digits)
         snprintf(text, sizeof text, d < 0 ? "\"-inf\"" : "\"inf\"");
     else {
         snprintf(text, sizeof text, "%.*g", digits, d);
-        plain_decimal(text);
+        put_decimal_point(text);
     }
     hk_buf_text(b, text);
 }
 
-static bool parse_special(const char *text, double *d)
+static bool parse_no_number(const char *text, double *d)
 {
     uint64_t bits = 0;
     int end = 0;
@@ -93,7 +94,7 @@ static bool parse_special(const char *text, double *d)
     return true;
 }
 
-bool hk_gguf_parse_double(struct hk_bytes token, double *d)
+bool hk_parse_json_double(struct hk_bytes token, double *d)
 {
     char text[64];
     if (token.n == 0 || token.n >= sizeof text)
@@ -101,7 +102,7 @@ bool hk_gguf_parse_double(struct hk_bytes token, double *d)
     memcpy(text, token.p, token.n);
     text[token.n] = '\0';
     if (text[0] == '"')
-        return parse_special(text, d);
+        return parse_no_number(text, d);
     /* jansson reads numbers alike in every locale. */
     json_t *number = json_loads(text, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
     bool good = json_is_real(number);
