@@ -5,6 +5,7 @@
 
 #include "libhkfmt/hk/verify.h"
 #include "libhkfmt/tensor/decode.h"
+#include "libhkfmt/tensor/types.h"
 
 /* What is counted in a tensor, each with the offset of the first. */
 enum finding { NANS, INFINITIES, ZERO_SCALES, NAN_SCALES, ODD_BOOLS, STRAY_BITS, FINDINGS };
@@ -115,32 +116,6 @@ static void tally_bools(struct hk_bytes data, uint64_t offset, struct tally *t)
 
 /* ---- block scales ---- */
 
-/* Where a block keeps its f16 scales and its codes. A zero scale is what a quantiser writes for a
- * block of zeros, whose codes are then one byte repeated; other codes under a zero scale are values
- * that got lost. */
-struct scale_kind {
-    uint16_t type;
-    int16_t scale, minimum; /* offsets; -1 for none */
-    uint16_t codes, code_bytes;
-};
-
-/* clang-format off */
-static const struct scale_kind scale_kinds[] = {
-    {HK_TYPE_Q4_0,      0,  -1,   2,  16}, {HK_TYPE_Q4_1,      0,   2,   4,  16},
-    {HK_TYPE_Q5_0,      0,  -1,   6,  16}, {HK_TYPE_Q5_1,      0,   2,   8,  16},
-    {HK_TYPE_Q8_0,      0,  -1,   2,  32}, {HK_TYPE_Q8_1,      0,   2,   4,  32},
-    {HK_TYPE_Q2_K,     80,  82,  16,  64}, {HK_TYPE_Q3_K,    108,  -1,  32,  64},
-    {HK_TYPE_Q4_K,      0,   2,  16, 128}, {HK_TYPE_Q5_K,      0,   2,  48, 128},
-    {HK_TYPE_Q6_K,    208,  -1,   0, 128}, {HK_TYPE_IQ4_NL,    0,  -1,   2,  16},
-    {HK_TYPE_IQ4_XS,    0,  -1,   8, 128}, {HK_TYPE_IQ2_XXS,   0,  -1,   2,  64},
-    {HK_TYPE_IQ2_XS,    0,  -1,   2,  64}, {HK_TYPE_IQ2_S,     0,  -1,   2,  32},
-    {HK_TYPE_IQ3_XXS,   0,  -1,   2,  64}, {HK_TYPE_IQ3_S,     0,  -1,   2,  64},
-    {HK_TYPE_IQ1_S,     0,  -1,   2,  32}, {HK_TYPE_TQ1_0,    52,  -1,   0,  48},
-    {HK_TYPE_TQ2_0,    64,  -1,   0,  64}, {HK_TYPE_Q1_0,      0,  -1,   2,  16},
-    {HK_TYPE_Q2_0,      0,  -1,   2,  16},
-};
-/* clang-format on */
-
 static bool uniform(const uint8_t *p, size_t n)
 {
     return n < 2 || memcmp(p, p + 1, n - 1) == 0;
@@ -153,15 +128,17 @@ static void tally_scale(const uint8_t *p, uint64_t offset, struct tally *t)
         note(t, (bits & 0x03ff) != 0 ? NANS : INFINITIES, offset);
 }
 
+/* A zero scale is what a quantiser writes for a block of zeros, whose codes are then one byte
+ * repeated; other codes under a zero scale are values that got lost. */
 static void tally_blocks(struct hk_bytes data, uint64_t offset, size_t block_bytes,
-                         const struct scale_kind *k, struct tally *t)
+                         const struct hk_block_scales *k, struct tally *t)
 {
     for (size_t i = 0; i + block_bytes <= data.n; i += block_bytes) {
         const uint8_t *block = data.p + i;
         const uint8_t *scale = block + k->scale;
-        tally_scale(scale, offset + i + (uint64_t)k->scale, t);
-        if (k->minimum >= 0)
-            tally_scale(block + k->minimum, offset + i + (uint64_t)k->minimum, t);
+        tally_scale(scale, offset + i + k->scale, t);
+        if (k->halves > 1)
+            tally_scale(block + k->minimum, offset + i + k->minimum, t);
         if ((le16(scale) & 0x7fff) == 0 && !uniform(block + k->codes, k->code_bytes))
             note(t, ZERO_SCALES, offset + i);
     }
@@ -242,10 +219,9 @@ static void tally_blocks_of(const struct hk_file *f, const struct hk_tensor *t, 
                             const struct hk_reporter *r)
 {
     struct hk_bytes data = hk_tensor_data(f, t);
-    for (size_t i = 0; i < sizeof scale_kinds / sizeof *scale_kinds; i++)
-        if (scale_kinds[i].type == t->type)
-            tally_blocks(data, t->data_offset, hk_type_info(t->type)->block_bytes, &scale_kinds[i],
-                         tally);
+    const struct hk_block_scales *scales = hk_block_scales_of(t->type);
+    if (scales != NULL && scales->halves > 0)
+        tally_blocks(data, t->data_offset, hk_type_info(t->type)->block_bytes, scales, tally);
     if (t->type == HK_TYPE_Q8_K || t->type == HK_TYPE_IQ1_M)
         tally_odd_blocks(data, t->data_offset, t->type, tally);
     if (t->type == HK_TYPE_MXFP4 || t->type == HK_TYPE_NVFP4)

@@ -7,6 +7,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/several.h"
 #include "libhkfmt/safetensors/st.h"
+#include "libhkfmt/tensor/types.h"
 
 struct reader {
     struct hk_json j;
@@ -176,17 +177,16 @@ struct entry {
 
 static bool read_dtype(struct reader *r, struct entry *e)
 {
-    const char *dtype;
+    size_t count;
+    const struct hk_dtype *row = hk_dtypes(&count);
     if (!expect(r, HK_JSON_STRING, "dtype is no string"))
         return false;
-    for (size_t i = 0;; i++) {
-        e->t.type = (uint16_t)hk_st_type(i, &dtype);
-        if (dtype == NULL)
-            return fail(r, HK_E_UNSUPPORTED, place(r->j.start), "unknown dtype '%.*s'",
-                        HK_STR(r->j.span));
-        if (hk_json_is(&r->j, dtype))
+    for (size_t i = 0; i < count; i++)
+        if (row[i].dtype != NULL && hk_json_is(&r->j, row[i].dtype)) {
+            e->t.type = row[i].type;
             return true;
-    }
+        }
+    return fail(r, HK_E_UNSUPPORTED, place(r->j.start), "unknown dtype '%.*s'", HK_STR(r->j.span));
 }
 
 /* The next number of an array of at most MOST, or its end. */

@@ -18,10 +18,6 @@ const char *hk_st_dtype(unsigned type);
 /* Whether G, the geometry of T, which has a dtype, is of the form that safetensors stores. */
 bool hk_st_is_form(const struct hk_tensor *t, const struct hk_geometry *g);
 
-/* The storage type that dtype number I stands for, NULL for its name past the last
- * (safetensors/types.c). */
-unsigned hk_st_type(size_t i, const char **dtype);
-
 /* ---- metadata ----
  * Strings stand in __metadata__ as they are, "hk.types" is a JSON object that names the type of
  * every other key: int64, float64, bool, json (text as such), array<string>, array<f32>, array<i32>
@@ -35,8 +31,6 @@ enum hk_status hk_st_apply_types(struct hk_file *f, struct hk_bytes text, uint64
 /* Append F's metadata as the member "__metadata__" with a comma, or nothing where there is none
  * (safetensors/put.c). */
 enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err);
-
-enum { HK_TYPE_CODES = 0x200 }; /* above every enum hk_type */
 
 /* Decode what safetensors has no dtype or form for to opt->dense, and tell opt->loss how many
  * tensors of which types. safetensors/view.c */

@@ -1,6 +1,7 @@
 /* What safetensors has no form for, decoded: quantised, sparse and tiled tensors. */
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/safetensors/st.h"
+#include "libhkfmt/tensor/types.h"
 
 /* Whether T's bytes are what safetensors means by its dtype. */
 static bool is_plain(const struct hk_tensor *t, size_t i)

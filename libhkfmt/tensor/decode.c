@@ -5,23 +5,10 @@
 
 hk_block_fn *hk_block_decoder(unsigned type)
 {
-    static hk_block_fn *const decoders[] = {
-        [HK_TYPE_Q4_0] = hk_decode_q4_0,       [HK_TYPE_Q8_0] = hk_decode_q8_0,
-        [HK_TYPE_Q4_1] = hk_decode_q4_1,       [HK_TYPE_Q5_0] = hk_decode_q5_0,
-        [HK_TYPE_Q5_1] = hk_decode_q5_1,       [HK_TYPE_Q8_1] = hk_decode_q8_1,
-        [HK_TYPE_Q2_K] = hk_decode_q2_k,       [HK_TYPE_Q3_K] = hk_decode_q3_k,
-        [HK_TYPE_Q4_K] = hk_decode_q4_k,       [HK_TYPE_Q5_K] = hk_decode_q5_k,
-        [HK_TYPE_Q6_K] = hk_decode_q6_k,       [HK_TYPE_Q8_K] = hk_decode_q8_k,
-        [HK_TYPE_IQ1_S] = hk_decode_iq1_s,     [HK_TYPE_IQ1_M] = hk_decode_iq1_m,
-        [HK_TYPE_IQ2_XXS] = hk_decode_iq2_xxs, [HK_TYPE_IQ2_XS] = hk_decode_iq2_xs,
-        [HK_TYPE_IQ3_XXS] = hk_decode_iq3_xxs, [HK_TYPE_IQ4_NL] = hk_decode_iq4_nl,
-        [HK_TYPE_IQ4_XS] = hk_decode_iq4_xs,   [HK_TYPE_IQ2_S] = hk_decode_iq2_s,
-        [HK_TYPE_IQ3_S] = hk_decode_iq3_s,     [HK_TYPE_TQ1_0] = hk_decode_tq1_0,
-        [HK_TYPE_TQ2_0] = hk_decode_tq2_0,     [HK_TYPE_MXFP4] = hk_decode_mxfp4,
-        [HK_TYPE_NVFP4] = hk_decode_nvfp4,     [HK_TYPE_Q1_0] = hk_decode_q1_0,
-        [HK_TYPE_Q2_0] = hk_decode_q2_0,
-    };
-    return type < sizeof decoders / sizeof *decoders ? decoders[type] : NULL;
+#define BLOCK(SYMBOL, name, ...) [HK_TYPE_##SYMBOL] = hk_decode_##name,
+    static hk_block_fn *const decoders[HK_TYPE_CODES] = {HK_BLOCK_TYPES(BLOCK)};
+#undef BLOCK
+    return type < HK_TYPE_CODES ? decoders[type] : NULL;
 }
 
 bool hk_dequantize(unsigned type, const void *src, size_t n, float *dst)

@@ -6,6 +6,7 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/internal.h"
+#include "libhkfmt/tensor/type_list.h"
 
 /* N elements of a dense type. */
 typedef void hk_dense_fn(const uint8_t *src, size_t n, float *dst);
@@ -19,14 +20,10 @@ hk_dense_fn *hk_dense_decoder(unsigned type); /* dequant_dense.c */
 hk_dense_fn hk_decode_f32;
 hk_block_fn *hk_block_decoder(unsigned type);
 
-hk_block_fn hk_decode_q4_0, hk_decode_q4_1, hk_decode_q5_0, hk_decode_q5_1, hk_decode_q8_0,
-    hk_decode_q8_1, hk_decode_q1_0, hk_decode_q2_0; /* dequant_legacy.c */
-hk_block_fn hk_decode_q2_k, hk_decode_q3_k, hk_decode_q4_k, hk_decode_q5_k, hk_decode_q6_k,
-    hk_decode_q8_k; /* dequant_k.c */
-hk_block_fn hk_decode_iq1_s, hk_decode_iq1_m, hk_decode_iq2_xxs, hk_decode_iq2_xs, hk_decode_iq2_s,
-    hk_decode_iq3_xxs, hk_decode_iq3_s, hk_decode_iq4_nl, hk_decode_iq4_xs; /* dequant_iq.c */
-hk_block_fn hk_decode_tq1_0, hk_decode_tq2_0, hk_decode_mxfp4,
-    hk_decode_nvfp4; /* dequant_micro.c */
+/* In the dequant_*.c. */
+#define BLOCK(SYMBOL, name, ...) hk_block_fn hk_decode_##name;
+HK_BLOCK_TYPES(BLOCK)
+#undef BLOCK
 
 static inline float hk_bits_f32(uint32_t bits)
 {

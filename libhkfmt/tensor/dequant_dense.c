@@ -17,7 +17,7 @@ void hk_decode_f32(const uint8_t *restrict src, size_t n, float *restrict dst)
 
 /* NAME decodes one element of SIZE bytes at p as EXPRESSION. */
 #define DENSE(name, size, expression)                                                              \
-    static void name(const uint8_t *restrict src, size_t n, float *restrict dst)                   \
+    static void decode_##name(const uint8_t *restrict src, size_t n, float *restrict dst)          \
     {                                                                                              \
         size_t i = 0;                                                                              \
         for (; i + STEP <= n; i += STEP)                                                           \
@@ -31,33 +31,35 @@ void hk_decode_f32(const uint8_t *restrict src, size_t n, float *restrict dst)
         }                                                                                          \
     }
 
+static void decode_f32(const uint8_t *restrict src, size_t n, float *restrict dst)
+{
+    hk_decode_f32(src, n, dst);
+}
+
 DENSE(f16, 2, hk_f16(le16(p)))
 DENSE(bf16, 2, hk_bits_f32((uint32_t)le16(p) << 16))
-DENSE(e4m3, 1, hk_e4m3(*p))
+DENSE(fp8_e4m3, 1, hk_e4m3(*p))
 /* E5M2 is the upper byte of a half. */
-DENSE(e5m2, 1, hk_f16((uint32_t)*p << 8))
+DENSE(fp8_e5m2, 1, hk_f16((uint32_t)*p << 8))
 /* 2^(e-127); the least is subnormal, 255 is NaN. */
-DENSE(e8m0, 1, hk_bits_f32(*p == 0 ? 0x00400000 : *p == 255 ? 0x7fc00000 : (uint32_t)*p << 23))
-DENSE(s8, 1, (float)(int8_t)*p)
-DENSE(u8, 1, (float)*p)
-DENSE(truth, 1, *p != 0 ? 1.0f : 0.0f)
-DENSE(s16, 2, (float)(int16_t)le16(p))
-DENSE(u16, 2, (float)le16(p))
-DENSE(s32, 4, (float)(int32_t)le32(p))
-DENSE(u32, 4, (float)le32(p))
-DENSE(s64, 8, (float)(int64_t)le64(p))
-DENSE(u64, 8, (float)le64(p))
+DENSE(fp8_e8m0, 1, hk_bits_f32(*p == 0 ? 0x00400000 : *p == 255 ? 0x7fc00000 : (uint32_t)*p << 23))
+DENSE(int8, 1, (float)(int8_t)*p)
+DENSE(uint8, 1, (float)*p)
+DENSE(bool, 1, *p != 0 ? 1.0f : 0.0f)
+DENSE(int16, 2, (float)(int16_t)le16(p))
+DENSE(uint16, 2, (float)le16(p))
+DENSE(int32, 4, (float)(int32_t)le32(p))
+DENSE(uint32, 4, (float)le32(p))
+DENSE(int64, 8, (float)(int64_t)le64(p))
+DENSE(uint64, 8, (float)le64(p))
 DENSE(f64, 8, (float)le_f64(p))
+
+#undef DENSE
 
 hk_dense_fn *hk_dense_decoder(unsigned type)
 {
-    static hk_dense_fn *const decoders[] = {
-        [HK_TYPE_F32] = hk_decode_f32, [HK_TYPE_F16] = f16,       [HK_TYPE_BF16] = bf16,
-        [HK_TYPE_FP8_E4M3] = e4m3,     [HK_TYPE_FP8_E5M2] = e5m2, [HK_TYPE_INT8] = s8,
-        [HK_TYPE_INT32] = s32,         [HK_TYPE_INT64] = s64,     [HK_TYPE_UINT8] = u8,
-        [HK_TYPE_BOOL] = truth,        [HK_TYPE_INT16] = s16,     [HK_TYPE_UINT16] = u16,
-        [HK_TYPE_UINT32] = u32,        [HK_TYPE_UINT64] = u64,    [HK_TYPE_F64] = f64,
-        [HK_TYPE_FP8_E8M0] = e8m0,
-    };
-    return type < sizeof decoders / sizeof *decoders ? decoders[type] : NULL;
+#define DENSE(SYMBOL, name, ...) [HK_TYPE_##SYMBOL] = decode_##name,
+    static hk_dense_fn *const decoders[HK_TYPE_CODES] = {HK_DENSE_TYPES(DENSE)};
+#undef DENSE
+    return type < HK_TYPE_CODES ? decoders[type] : NULL;
 }
