@@ -141,7 +141,7 @@ void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c);
 
 /* Set the tokenizer's keys from tokenizer.json, tokenizer.model, tokenizer_config.json,
  * special_tokens_map.json, added_tokens.json, chat_template.jinja/.json of DIR, and the end tokens
- * of both configs (hf/tokenizer.c and hf_tok_*.c). Where DIR has no tokenizer at all, nothing is
+ * of both configs (hf/tokenizer/). Where DIR has no tokenizer at all, nothing is
  * set. hk.hf.tokenizer (json): tokenizer.json without model.vocab and model.merges;
  * hk.hf.tokenizer_config (json, without chat_template) and hk.hf.special_tokens_map (json). */
 enum hk_status hk_hf_read_tokenizer(const char *dir, const struct hk_hf_config *c,
@@ -169,7 +169,7 @@ enum hk_status hk_hf_put_config(const struct hk_file *f, const struct hk_hf_fami
                                 enum hk_type dense, struct hk_side_files *out,
                                 struct hk_error *err);
 /* tokenizer.json, tokenizer_config.json, special_tokens_map.json, chat_template.jinja from F's keys
- * (hf/put_tokenizer.c). What transformers cannot be told goes to opt->loss. */
+ * (hf/tokenizer/export.c). What transformers cannot be told goes to opt->loss. */
 enum hk_status hk_hf_put_tokenizer(const struct hk_file *f, const struct hk_convert_options *opt,
                                    struct hk_side_files *out, struct hk_error *err);
 /* Whether KEY is told by those files and so needs no place in the safetensors' __metadata__. Each

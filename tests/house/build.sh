@@ -39,7 +39,7 @@ same 'a touched header rebuilds what includes it' \
     "$(find out -name '*.d' ! -path 'out/tests/*' -exec grep -lE '(^| )libhkfmt/base/le\.h( |:|$)' {} + |
         sed 's/\.d$/.o/' | sort)" \
     "$(compiled)"
-direct=$(grep -lF '"libhkfmt/base/le.h"' libhkfmt/*/*.c | sed 's:^\(.*\)\.c$:out/\1.o:' | sort)
+direct=$(grep -lF '"libhkfmt/base/le.h"' libhkfmt/*/*.c libhkfmt/*/*/*.c | sed 's:^\(.*\)\.c$:out/\1.o:' | sort)
 none 'no direct includer is left out' "$(printf '%s\n' "$direct" | while IFS= read -r object; do
     compiled | grep -qxF "$object" || printf '%s\n' "$object"
 done)"

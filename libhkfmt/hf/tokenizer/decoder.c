@@ -1,7 +1,7 @@
 /* Decoders: the engine has one way back from ids for each kind, and so must the file. */
 #include <string.h>
 
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 #define BLANK "\xe2\x96\x81" /* U+2581 */
 

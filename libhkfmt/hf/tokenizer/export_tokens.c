@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/put_tok.h"
+#include "libhkfmt/hf/tokenizer/export.h"
 
 enum hk_status hk_put_tok_int(const struct hk_put_tok *p, const char *key, int64_t *out)
 {

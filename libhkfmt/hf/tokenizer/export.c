@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/put_tok.h"
+#include "libhkfmt/hf/tokenizer/export.h"
 #include "libhkfmt/hf/write.h"
 
 static enum hk_status load_stored(struct hk_put_tok *p)

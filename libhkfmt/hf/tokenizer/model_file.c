@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 /* ---- protocol buffers ---- */
 

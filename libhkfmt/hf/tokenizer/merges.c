@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 /* The two halves of merge O: a list of two strings, or one string with a blank between them. */
 static bool halves(const json_t *o, struct hk_bytes half[2])

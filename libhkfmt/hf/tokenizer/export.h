@@ -2,7 +2,7 @@
 #ifndef HK_HF_PUT_TOK_H
 #define HK_HF_PUT_TOK_H
 
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 struct hk_put_tok { /* a tokenizer being written */
     const struct hk_file *f;
@@ -23,7 +23,7 @@ enum {
     HK_PUT_ALL = 15,
 };
 
-/* hf/put_tok_keys.c: tokens, types, scores and flags. */
+/* hf/tokenizer/export_tokens.c: tokens, types, scores and flags. */
 enum hk_status hk_put_tok_load(struct hk_put_tok *p);
 /* An integer or boolean key; *OUT is untouched where there is none. */
 enum hk_status hk_put_tok_int(const struct hk_put_tok *p, const char *key, int64_t *out);
@@ -33,15 +33,15 @@ json_t *hk_put_tok_string(struct hk_bytes b);
 /* O.KEY = VALUE, which it takes over; false if memory is out. */
 bool hk_put_tok_set(json_t *o, const char *key, json_t *value);
 
-/* hf/put_tok_model.c: model.vocab and model.merges. */
+/* hf/tokenizer/export_model.c: model.vocab and model.merges. */
 enum hk_status hk_put_tok_model(struct hk_put_tok *p);
-/* hf/put_tok_parts.c: the parts asked for, made of the keys. */
+/* hf/tokenizer/export_parts.c: the parts asked for, made of the keys. */
 enum hk_status hk_put_tok_parts(struct hk_put_tok *p, unsigned parts);
-/* hf/put_tok_compare.c: which parts of the stored files no longer say what the keys say, and in WHY
- * what does not. */
+/* hf/tokenizer/export_compare.c: which parts of the stored files no longer say what the keys say,
+ * and in WHY what does not. */
 enum hk_status hk_put_tok_compare(const struct hk_put_tok *p, unsigned *parts,
                                   struct hk_error *why);
-/* hf/put_tok_template.c */
+/* hf/tokenizer/export_templates.c */
 enum hk_status hk_put_tok_templates(struct hk_put_tok *p);
 
 #endif

@@ -2,7 +2,7 @@
  * tokenizer_config.json then has; or where they came from. */
 #include <string.h>
 
-#include "libhkfmt/hf/put_tok.h"
+#include "libhkfmt/hf/tokenizer/export.h"
 #include "libhkfmt/hf/write.h"
 
 static const char prefix[] = "tokenizer.chat_template.";

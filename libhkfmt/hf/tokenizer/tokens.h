@@ -52,7 +52,7 @@ struct hk_tok { /* a tokenizer being read */
     uint32_t count;
 };
 
-/* ---- hf/tok_json.c ---- */
+/* ---- hf/tokenizer/json.c ---- */
 
 /* DIR/NAME parsed, NULL where there is none. Integers beyond 64 bits become reals: transformers
  * writes int(1e30) for a length without limit. */
@@ -65,7 +65,7 @@ const char *hk_tok_text(const json_t *o, const char *key);
 /* O as compact JSON under KEY. */
 enum hk_status hk_tok_put_json(const struct hk_tok *t, const char *key, const json_t *o);
 
-/* ---- hf/tok_vocab.c ---- */
+/* ---- hf/tokenizer/tokens.c ---- */
 
 /* The pieces of model.vocab. */
 enum hk_status hk_tok_read_vocab(struct hk_tok *t);
@@ -76,7 +76,7 @@ int64_t hk_tok_id(const struct hk_tok *t, struct hk_bytes piece);
 /* Tokens, types and flags as keys. */
 enum hk_status hk_tok_put_vocab(struct hk_tok *t);
 
-/* ---- hf/tok_added.c ---- */
+/* ---- hf/tokenizer/added.c ---- */
 
 /* Added tokens from all their sources; those of tokenizer.model are there already. */
 enum hk_status hk_tok_read_added(struct hk_tok *t);
@@ -84,7 +84,8 @@ enum hk_status hk_tok_read_added(struct hk_tok *t);
  * p NULL if neither does. */
 struct hk_bytes hk_tok_special(const struct hk_tok *t, const char *name);
 
-/* ---- the two kinds (hf/tok_bpe.c, hf/tok_spm.c), hf/tok_pre.c, hf/tok_merges.c ---- */
+/* ---- the two kinds (hf/tokenizer/byte_level.c, hf/tokenizer/sentencepiece.c),
+ * hf/tokenizer/patterns.c, hf/tokenizer/merges.c ---- */
 
 /* What both ask of a model of type BPE, and its ignore_merges. */
 enum hk_status hk_tok_check_bpe(struct hk_tok *t);
@@ -92,7 +93,7 @@ enum hk_status hk_tok_check_bpe(struct hk_tok *t);
 bool hk_tok_has_bytes(const struct hk_tok *t);
 enum hk_status hk_tok_read_bpe(struct hk_tok *t);
 enum hk_status hk_tok_read_spm(struct hk_tok *t);
-/* hf/tok_decoder.c */
+/* hf/tokenizer/decoder.c */
 enum hk_status hk_tok_check_decoder(const struct hk_tok *t);
 /* tokenizer.model alone. */
 enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t);
@@ -111,8 +112,8 @@ enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out);
 /* All as "left right" in the order of their ranks under KEY. */
 enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
                                  const struct hk_tok_merges *m);
-/* hf/tok_split.c: the merges that transformers makes of scores, in the order of their ranks: each
- * way to cut a piece in two others, better scores first. */
+/* hf/tokenizer/scores.c: the merges that transformers makes of scores, in the order of their ranks:
+ * each way to cut a piece in two others, better scores first. */
 enum hk_status hk_tok_make_merges(const struct hk_tok *t, struct hk_tok_merges *out);
 /* Into the order in which hk_tok_find_merge() looks. */
 void hk_tok_sort_merges(struct hk_tok_merges *m);
@@ -120,7 +121,7 @@ void hk_tok_sort_merges(struct hk_tok_merges *m);
 const struct hk_tok_merge *hk_tok_find_merge(const struct hk_tok_merges *m, uint32_t left,
                                              uint32_t right);
 
-/* ---- hf/tok_model.c ---- */
+/* ---- hf/tokenizer/model_file.c ---- */
 
 /* Pieces, types, scores, special ids and the prefix of tokenizer.model. */
 enum hk_status hk_tok_read_model(struct hk_tok *t);
@@ -128,13 +129,13 @@ enum hk_status hk_tok_read_model(struct hk_tok *t);
  */
 enum hk_status hk_tok_model_scores(struct hk_tok *t, const struct hk_tok_merges *merges);
 
-/* ---- hf/tok_ids.c, hf/tok_template.c ---- */
+/* ---- hf/tokenizer/ids.c, hf/tokenizer/templates.c ---- */
 
 /* Special ids, what is put around a text, and end tokens. */
 enum hk_status hk_tok_put_ids(struct hk_tok *t);
 enum hk_status hk_tok_put_templates(struct hk_tok *t);
 
-/* ---- hf/tokenizer.c ---- */
+/* ---- hf/tokenizer/import.c ---- */
 
 /* The keys of T's JSON files, which are there already, but for those that keep the files. */
 enum hk_status hk_tok_put_keys(struct hk_tok *t);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/put_tok.h"
+#include "libhkfmt/hf/tokenizer/export.h"
 #include "libhkfmt/hkmodel.h"
 
 #define BLANK "\xe2\x96\x81" /* U+2581 */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 /* tokenizer.json as it was but for the vocabulary, which has keys of its own. */
 static enum hk_status keep_json(const struct hk_tok *t)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/base/json_tree.h"
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 static bool is_digit(uint8_t c)
 {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 /* Bytes that all look-ups together may hash: a file of usual size needs a hundredth. */
 #define MOST_WORK ((uint64_t)1 << 32)

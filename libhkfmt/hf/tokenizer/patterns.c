@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/model/pre_patterns.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hf/tok.h"
+#include "libhkfmt/hf/tokenizer/tokens.h"
 
 static enum hk_status unsupported(const struct hk_tok *t, const char *what)
 {
