@@ -85,7 +85,7 @@ done
 # native levels are held to as well (tests/cli/hashes.bats).
 if command -v python3 >/dev/null; then
     mkdir "$work/types"
-    python3 -B tests/cli/mktypes.py "$work/types"
+    python3 -B tests/lib/mktypes.py "$work/types"
     # shellcheck disable=SC2086 # names of types
     python3 -B tests/hashes --once --jobs "$(nproc)" --bin "$B/bin" --dir "$work/types" \
         "$HK_FIXTURES/logits/types.txt" ${HK_TYPES:-} >"$work/hashes" 2>&1

@@ -7,8 +7,8 @@ setup_file() {
     hk-convert "$FIX/models/stories260K-f16.gguf" m.hk
     printf '{"layers":5,"width":64,"kv_width":32,"ffn":172}' >sizes
     mkdir one two
-    "$PYTHON" "$ROOT/tests/cli/mklora.py" make one sizes
-    "$PYTHON" "$ROOT/tests/cli/mklora.py" make two sizes '{}' 2
+    "$PYTHON" "$ROOT/tests/lib/mklora.py" make one sizes
+    "$PYTHON" "$ROOT/tests/lib/mklora.py" make two sizes '{}' 2
     hk-append --lora one --name one --lora two --name two m.hk
     printf '{"pass_rate":1}' >eval.json
 }

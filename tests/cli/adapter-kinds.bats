@@ -9,7 +9,7 @@ setup() {
     TRAINED=$SHARED/fixtures/trained
 }
 
-mkadapter() { "$PYTHON" "$ROOT/tests/cli/mkadapter.py" "$@"; }
+mkadapter() { "$PYTHON" "$ROOT/tests/lib/mkadapter.py" "$@"; }
 cosine() { "$PYTHON" "$ROOT/tests/cli/cosine.py" "$@"; }
 P=base_model.model.model.
 Q=${P}layers.1.self_attn.q_proj
@@ -156,7 +156,7 @@ said() {
 sys.path.insert(0, sys.argv[1])
 from mklora import read
 for name, (_, v) in read(sys.argv[2])[0].items():
-    array.array("f", v).tofile(open(name.split("lm_head.")[1], "wb"))' "$ROOT/tests/cli" "$CASES/c003-pair-and-whole/adapter_model.safetensors"
+    array.array("f", v).tofile(open(name.split("lm_head.")[1], "wb"))' "$ROOT/tests/lib" "$CASES/c003-pair-and-whole/adapter_model.safetensors"
     mkadapter want want.f32 260x32:weight A:2x32:lora_A.weight B:260x2:lora_B.weight
     assert_tensor output.weight want.f32
 }
@@ -261,13 +261,13 @@ ROWS
 sys.path.insert(0, sys.argv[1])
 from mklora import read
 v = read("embed/adapter_model.safetensors")[0]["base_model.model.model.embed_tokens.lora_embedding_A"][1]
-array.array("f", [v[r * 512 + t] for t in range(512) for r in range(2)]).tofile(open("a.f32", "wb"))' "$ROOT/tests/cli"
+array.array("f", [v[r * 512 + t] for t in range(512) for r in range(2)]).tofile(open("a.f32", "wb"))' "$ROOT/tests/lib"
     mkadapter gguf embed.gguf '{}' token_embd.weight.lora_a:512x2:a.f32 token_embd.weight.lora_b:64x2:2
     cp m.hk y.hk
     hk-append --strict --lora embed --name a --lora embed.gguf --name b y.hk
     hk-log --extract a -o a.st y.hk
     hk-log --extract b -o b.st y.hk
-    "$PYTHON" "$ROOT/tests/cli/mklora.py" same a.st b.st
+    "$PYTHON" "$ROOT/tests/lib/mklora.py" same a.st b.st
 }
 
 @test "a tied model: what was trained whole is of one use, trained rows of both" {
@@ -401,7 +401,7 @@ from mklora import write
 write("d.st", {"token_embd.weight": ([512, 64], [0.25] * 512 * 64)})
 import array
 v = array.array("f", open("embedding.f32", "rb").read())
-array.array("f", [x + 0.25 for x in v]).tofile(open("moved.f32", "wb"))' "$ROOT/tests/cli"
+array.array("f", [x + 0.25 for x in v]).tofile(open("moved.f32", "wb"))' "$ROOT/tests/lib"
     peft head '{}' $H.lora_A.weight:2x64:3 $H.lora_B.weight:512x2:4
     cp m.hk y.hk
     hk-append --delta d.st y.hk
@@ -424,7 +424,7 @@ sys.path.insert(0, sys.argv[1])
 from mklora import write
 embedding, head = ([2, 2], [1, 1, 1, 1]), ([2, 2], [3, 3, 3, 3])
 write("one.st", {"token_embd.weight": embedding})
-write("two.st", {"token_embd.weight": embedding, "output.weight": head})' "$ROOT/tests/cli"
+write("two.st", {"token_embd.weight": embedding, "output.weight": head})' "$ROOT/tests/lib"
     while read -r name head; do
         cp m.hk y.hk
         hk-append --delta "$name.st" y.hk

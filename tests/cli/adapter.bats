@@ -8,7 +8,7 @@ setup() {
     printf '{"layers":5,"width":64,"kv_width":32,"ffn":172}' >sizes
 }
 
-mklora() { "$PYTHON" "$ROOT/tests/cli/mklora.py" "$@"; }
+mklora() { "$PYTHON" "$ROOT/tests/lib/mklora.py" "$@"; }
 # peft DIR [CONFIG [SEED]]: an adapter for m.hk.
 peft() {
     mkdir "$1"

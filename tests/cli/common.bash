@@ -16,7 +16,7 @@ BIN=$B/bin
 export FIX=$ROOT/tests/fixtures
 SHARED=${HK_SHARED:-}
 [[ -n $SHARED || ! -d $ROOT/../shared/fixtures ]] || SHARED=$(cd "$ROOT/../shared" && pwd)
-export MKHK=$ROOT/tests/cli/mkhk.py
+export MKHK=$ROOT/tests/lib/mkhk.py
 PYTHON=/usr/bin/python3
 export PATH=$BIN:$PATH LC_ALL=C TZ=UTC
 unset POSIXLY_CORRECT HK_KERNELS HK_GPU HK_THREADS HK_API_KEY

@@ -6,7 +6,7 @@ setup() {
     common_setup
     cp "$GGUF" model.gguf
 }
-dump() { "$PYTHON" "$ROOT/tests/cli/ggufdump.py" "$@"; }
+dump() { "$PYTHON" "$ROOT/tests/lib/ggufdump.py" "$@"; }
 
 # FILE goes to .hk and back with equal keys, types, values, order, and tensor bytes.
 round_trip() {

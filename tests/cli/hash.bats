@@ -74,7 +74,7 @@ mixed='{"metadata":[["k","string","v"]],"tensors":[
 }
 
 @test "every storage type of a GGUF has the same base as .hk" {
-    "$PYTHON" "$ROOT/tests/cli/mktypes.py" .
+    "$PYTHON" "$ROOT/tests/lib/mktypes.py" .
     n=0
     for f in *.gguf; do
         hk-convert "$f" x.hk 2>/dev/null || continue

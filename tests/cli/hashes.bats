@@ -4,7 +4,7 @@ load common.bash
 
 setup() {
     common_setup
-    "$PYTHON" "$ROOT/tests/cli/mktypes.py" .
+    "$PYTHON" "$ROOT/tests/lib/mktypes.py" .
 }
 
 # same LINES OPTION... MODEL...: so many lines of the list are right.

@@ -9,8 +9,8 @@ import struct
 open("ids", "wb").write(b"".join(struct.pack("<I", (i * 37 + i // 5) % 64) for i in range(100)))
 PY
 }
-hfdir() { "$PYTHON" "$ROOT/tests/cli/hfdir.py" "$@"; }
-mkhf() { "$PYTHON" "$ROOT/tests/cli/mkhf.py" "$@"; }
+hfdir() { "$PYTHON" "$ROOT/tests/lib/hfdir.py" "$@"; }
+mkhf() { "$PYTHON" "$ROOT/tests/lib/mkhf.py" "$@"; }
 
 # close_to A B: files of f32 whose cosine is as good as 1.
 close_to() {

@@ -23,7 +23,7 @@ shapes = {"model.embed_tokens": [rows, 2], "model.norm": [2], "model.layers.0.in
           "model.layers.0.post_attention_layernorm": [2], **{"model.layers.0." + n: [2, 2] for n in layer}}
 print(json.dumps({n + ".weight": ["F32", shape] for n, shape in shapes.items()}))
 PY
-    "$PYTHON" "$ROOT/tests/cli/mkst.py" make "$2/model.safetensors" "$(<shapes)"
+    "$PYTHON" "$ROOT/tests/lib/mkst.py" make "$2/model.safetensors" "$(<shapes)"
 }
 
 # gives MODEL TEXTS EXPECTED STEP: MODEL makes the stored ids of every STEPth text, with control tokens taken as

@@ -3,7 +3,7 @@ load common.bash
 
 setup() {
     common_setup
-    MKHF=$ROOT/tests/cli/mkhf.py
+    MKHF=$ROOT/tests/lib/mkhf.py
     "$PYTHON" - <<'PY'
 import struct
 open("ids", "wb").write(b"".join(struct.pack("<I", (i * 37 + i // 5) % 64) for i in range(100)))

@@ -9,14 +9,14 @@ setup() {
     printf '{"layers":5,"width":64,"kv_width":32,"ffn":172}' >sizes
 }
 
-mklora() { "$PYTHON" "$ROOT/tests/cli/mklora.py" "$@"; }
+mklora() { "$PYTHON" "$ROOT/tests/lib/mklora.py" "$@"; }
 # peft DIR [CONFIG [SEED [MORE]]]: an adapter for the bundled model.
 peft() {
     mkdir "$1"
     mklora make "$1" sizes "${@:2}"
 }
 # dump GGUF: its keys; and its tensors, sorted, with type, dimensions and digest.
-dump() { "$PYTHON" "$ROOT/tests/cli/ggufdump.py" --strict "$1" | sort; }
+dump() { "$PYTHON" "$ROOT/tests/lib/ggufdump.py" --strict "$1" | sort; }
 keys() { dump "$1" | grep '^key'; }
 tensors() { dump "$1" | grep '^tensor'; }
 assert_tensors() { diff <(tensors "$1") <(tensors "$2") >&2 || fail "tensors differ: $1 $2"; }
@@ -83,7 +83,7 @@ ROWS
 
 @test "modules that not all layers have are targets by their whole name" {
     peft one
-    "$PYTHON" - "$ROOT/tests/cli" <<'PY'
+    "$PYTHON" - "$ROOT/tests/lib" <<'PY'
 import sys
 sys.path.insert(0, sys.argv[1])
 import mklora

@@ -2,7 +2,7 @@
 # when it comes in.
 load common.bash
 
-mkst() { "$PYTHON" "$ROOT/tests/cli/mkst.py" "$@"; }
+mkst() { "$PYTHON" "$ROOT/tests/lib/mkst.py" "$@"; }
 
 # ---- safetensors that only safetensors has ----
 

@@ -2,7 +2,7 @@
 # description say, and what is written is that too. Broken files are malformed.bats's.
 load common.bash
 
-mkst() { "$PYTHON" "$ROOT/tests/cli/mkst.py" "$@"; }
+mkst() { "$PYTHON" "$ROOT/tests/lib/mkst.py" "$@"; }
 
 # same_as_python FILE: hk-inspect and mkst.py see the same metadata and tensors in FILE.
 same_as_python() {

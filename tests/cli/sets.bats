@@ -6,7 +6,7 @@ setup() {
     common_setup
     cp "$GGUF" model.gguf
 }
-dump() { "$PYTHON" "$ROOT/tests/cli/ggufdump.py" "$@"; }
+dump() { "$PYTHON" "$ROOT/tests/lib/ggufdump.py" "$@"; }
 
 # split FORMAT [SIZE]: set/s-* with its index, and whole.FORMAT.
 split() {

@@ -183,7 +183,7 @@ PY
 
 # bound OUT REFERENCES: a tensor of 2 MiB, shared by so many, and a record bound to the digest of them.
 bound() {
-    /usr/bin/python3 -B - "$ROOT/tests/cli" "$@" <<'PY'
+    /usr/bin/python3 -B - "$ROOT/tests/lib" "$@" <<'PY'
 import hashlib, struct, sys
 sys.path.insert(0, sys.argv[1])
 import mkhk

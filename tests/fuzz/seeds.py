@@ -13,8 +13,8 @@ import struct
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "cli"))
-import mkhk  # noqa: E402  (it lies beside the command line tests)
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+import mkhk  # noqa: E402  (in tests/lib)
 
 SEPARATOR = b"\xf5\xf6\xf7\xf8"  # of parts.c
 LARGEST = 16384  # bytes of a fixture that is taken as a seed

@@ -319,7 +319,7 @@ static void test_taken(void)
 
 /* ---- turns ---- */
 
-/* What tests/cli/mkhf.py turns says, which computes as transformers defines it. */
+/* What tests/lib/mkhf.py turns says, which computes as transformers defines it. */
 static const struct {
     const char *change;
     double stretch;
