@@ -36,7 +36,7 @@ enum {
     GGUF_MAX_DEPTH = 8, /* of arrays in arrays */
 };
 
-/* ---- value types (gguf/types.c) ---- */
+/* ---- value types (gguf/value.c) ---- */
 
 /* Bytes of a value of TYPE; 0 for string, array and unknown types. */
 size_t hk_gguf_type_size(unsigned type);
@@ -46,7 +46,7 @@ const char *hk_gguf_array_name(unsigned type);
 /* The type that *NAME begins with; *NAME moves behind it. GGUF_TYPE_COUNT: no type. */
 unsigned hk_gguf_type_parse(const char **name);
 
-/* ---- reading (gguf/read.c, gguf/value.c, gguf/json.c) ---- */
+/* ---- reading (gguf/value.c) ---- */
 
 struct gguf_reader {
     struct cursor c;

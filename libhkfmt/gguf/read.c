@@ -1,95 +1,9 @@
 /* The head of a GGUF: header, metadata, tensor table. Nothing in it is trusted, and all ranges are
  * checked before any payload byte is looked at. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/several.h"
-
-bool hk_gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt,
-                  ...)
-{
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    r->status = status;
-    if (r->kind == NULL)
-        hk_fail(r->err, status, offset, "%s", text);
-    else if (r->name.p == NULL)
-        hk_fail(r->err, status, offset, "%s %llu: %s", r->kind, (unsigned long long)r->index, text);
-    else
-        hk_fail(r->err, status, offset, "%s %llu '%.*s': %s", r->kind, (unsigned long long)r->index,
-                HK_STR(r->name), text);
-    return false;
-}
-
-bool hk_gguf_fail_nomem(struct gguf_reader *r)
-{
-    r->status = hk_fail_nomem(r->err);
-    return false;
-}
-
-/* N bytes are wanted and not there: in a stream they may follow. */
-static void run_short(struct gguf_reader *r, uint64_t n)
-{
-    r->short_of = r->stream && n <= GGUF_MAX_STREAM_HEAD;
-}
-
-bool hk_gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what)
-{
-    uint64_t size, left = cursor_left(&r->c);
-    bool sane = mul_ok(count, least, &size);
-    if (sane && size <= left)
-        return true;
-    run_short(r, sane ? size : UINT64_MAX);
-    return hk_gguf_fail(r, HK_E_RANGE, r->c.at,
-                        "%s of %llu entries does not fit the %llu bytes left", what,
-                        (unsigned long long)count, (unsigned long long)left);
-}
-
-const uint8_t *hk_gguf_take(struct gguf_reader *r, uint64_t n, const char *what)
-{
-    const uint8_t *p = cursor_take(&r->c, n);
-    if (p != NULL)
-        return p;
-    run_short(r, n);
-    hk_gguf_fail(r, HK_E_RANGE, r->c.at, "%s of %llu bytes does not fit the %llu left", what,
-                 (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
-    return NULL;
-}
-
-bool hk_gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what)
-{
-    const uint8_t *p = hk_gguf_take(r, 4, what);
-    if (p != NULL)
-        *out = le32(p);
-    return p != NULL;
-}
-
-bool hk_gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what)
-{
-    const uint8_t *p = hk_gguf_take(r, 8, what);
-    if (p != NULL)
-        *out = le64(p);
-    return p != NULL;
-}
-
-bool hk_gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what)
-{
-    uint64_t at = r->c.at, n;
-    if (!hk_gguf_u64(r, &n, what))
-        return false;
-    const uint8_t *p = cursor_take(&r->c, n);
-    if (p == NULL) {
-        run_short(r, n);
-        return hk_gguf_fail(r, HK_E_RANGE, at, "%s of %llu bytes does not fit the %llu left", what,
-                            (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
-    }
-    *out = (struct hk_bytes){p, (size_t)n};
-    return true;
-}
 
 static bool check_version(struct gguf_reader *r, uint32_t version)
 {

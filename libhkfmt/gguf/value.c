@@ -1,7 +1,291 @@
-/* GGUF metadata values as the value types of .hk: format-notes 2.3, with what it leaves out as
- * JSON. */
+/* What a GGUF head is made of: integers, strings, and metadata values as the value types of .hk
+ * (format-notes 2.3). */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "libhkfmt/base/number.h"
 #include "libhkfmt/gguf/gguf.h"
+
+/* ---- value types ---- */
+
+/* clang-format off */
+static const struct {
+    const char *name, *array;
+    size_t size;
+} types[GGUF_TYPE_COUNT] = {
+    [GGUF_U8]     = {"u8",     "array<u8>",     1},
+    [GGUF_I8]     = {"i8",     "array<i8>",     1},
+    [GGUF_U16]    = {"u16",    "array<u16>",    2},
+    [GGUF_I16]    = {"i16",    "array<i16>",    2},
+    [GGUF_U32]    = {"u32",    "array<u32>",    4},
+    [GGUF_I32]    = {"i32",    "array<i32>",    4},
+    [GGUF_F32]    = {"f32",    "array<f32>",    4},
+    [GGUF_BOOL]   = {"bool",   "array<bool>",   1},
+    [GGUF_STRING] = {"string", "array<string>", 0},
+    [GGUF_ARRAY]  = {"array",  "array<array>",  0},
+    [GGUF_U64]    = {"u64",    "array<u64>",    8},
+    [GGUF_I64]    = {"i64",    "array<i64>",    8},
+    [GGUF_F64]    = {"f64",    "array<f64>",    8},
+};
+/* clang-format on */
+
+size_t hk_gguf_type_size(unsigned type)
+{
+    return type < GGUF_TYPE_COUNT ? types[type].size : 0;
+}
+
+const char *hk_gguf_type_name(unsigned type)
+{
+    return type < GGUF_TYPE_COUNT ? types[type].name : NULL;
+}
+
+const char *hk_gguf_array_name(unsigned type)
+{
+    return type < GGUF_TYPE_COUNT ? types[type].array : NULL;
+}
+
+unsigned hk_gguf_type_parse(const char **name)
+{
+    for (unsigned type = 0; type < GGUF_TYPE_COUNT; type++) {
+        size_t n = strlen(types[type].name);
+        if (strncmp(*name, types[type].name, n) == 0) {
+            *name += n;
+            return type;
+        }
+    }
+    return GGUF_TYPE_COUNT;
+}
+
+/* ---- the next bytes ---- */
+
+bool hk_gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt,
+                  ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    r->status = status;
+    if (r->kind == NULL)
+        hk_fail(r->err, status, offset, "%s", text);
+    else if (r->name.p == NULL)
+        hk_fail(r->err, status, offset, "%s %llu: %s", r->kind, (unsigned long long)r->index, text);
+    else
+        hk_fail(r->err, status, offset, "%s %llu '%.*s': %s", r->kind, (unsigned long long)r->index,
+                HK_STR(r->name), text);
+    return false;
+}
+
+bool hk_gguf_fail_nomem(struct gguf_reader *r)
+{
+    r->status = hk_fail_nomem(r->err);
+    return false;
+}
+
+/* N bytes are wanted and not there: in a stream they may follow. */
+static void run_short(struct gguf_reader *r, uint64_t n)
+{
+    r->short_of = r->stream && n <= GGUF_MAX_STREAM_HEAD;
+}
+
+bool hk_gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what)
+{
+    uint64_t size, left = cursor_left(&r->c);
+    bool sane = mul_ok(count, least, &size);
+    if (sane && size <= left)
+        return true;
+    run_short(r, sane ? size : UINT64_MAX);
+    return hk_gguf_fail(r, HK_E_RANGE, r->c.at,
+                        "%s of %llu entries does not fit the %llu bytes left", what,
+                        (unsigned long long)count, (unsigned long long)left);
+}
+
+const uint8_t *hk_gguf_take(struct gguf_reader *r, uint64_t n, const char *what)
+{
+    const uint8_t *p = cursor_take(&r->c, n);
+    if (p != NULL)
+        return p;
+    run_short(r, n);
+    hk_gguf_fail(r, HK_E_RANGE, r->c.at, "%s of %llu bytes does not fit the %llu left", what,
+                 (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
+    return NULL;
+}
+
+bool hk_gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what)
+{
+    const uint8_t *p = hk_gguf_take(r, 4, what);
+    if (p != NULL)
+        *out = le32(p);
+    return p != NULL;
+}
+
+bool hk_gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what)
+{
+    const uint8_t *p = hk_gguf_take(r, 8, what);
+    if (p != NULL)
+        *out = le64(p);
+    return p != NULL;
+}
+
+bool hk_gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what)
+{
+    uint64_t at = r->c.at, n;
+    if (!hk_gguf_u64(r, &n, what))
+        return false;
+    const uint8_t *p = cursor_take(&r->c, n);
+    if (p == NULL) {
+        run_short(r, n);
+        return hk_gguf_fail(r, HK_E_RANGE, at, "%s of %llu bytes does not fit the %llu left", what,
+                            (unsigned long long)n, (unsigned long long)cursor_left(&r->c));
+    }
+    *out = (struct hk_bytes){p, (size_t)n};
+    return true;
+}
+
+/* ---- arrays as JSON ----
+ * Of 64-bit numbers, of large u32, and arrays of arrays, which no array blob holds. The type name
+ * is exact, since JSON does not say widths: array<u64>          all elements have the type named
+ *   array<array>        no elements, which would be arrays
+ *   array<A,B,C>        elements are arrays of differing types, named one by one */
+
+static bool string_text(struct gguf_reader *r, struct hk_buf *text)
+{
+    struct hk_bytes s;
+    uint64_t at = r->c.at;
+    if (!hk_gguf_string(r, &s, "string of an array"))
+        return false;
+    if (!hk_utf8_valid(s))
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at,
+                            "an array in an array holds a string that is not UTF-8");
+    json_t *value = json_stringn(s.n > 0 ? (const char *)s.p : "", s.n);
+    char *quoted = value == NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+    json_decref(value);
+    if (quoted == NULL)
+        return hk_gguf_fail_nomem(r);
+    hk_buf_text(text, quoted);
+    free(quoted);
+    return true;
+}
+
+static bool scalar_text(struct gguf_reader *r, unsigned type, struct hk_buf *text)
+{
+    if (type == GGUF_STRING)
+        return string_text(r, text);
+    const uint8_t *p = hk_gguf_take(r, hk_gguf_type_size(type), "element of an array");
+    char number[32] = "";
+    if (p == NULL)
+        return false;
+    if (type == GGUF_F32)
+        hk_put_json_double(text, hk_widen_float(le_f32(p)), 9);
+    else if (type == GGUF_F64)
+        hk_put_json_double(text, le_f64(p), 17);
+    else if (type == GGUF_BOOL)
+        hk_buf_text(text, p[0] != 0 ? "true" : "false");
+    else if (type == GGUF_U64)
+        snprintf(number, sizeof number, "%" PRIu64, le64(p));
+    else
+        snprintf(number, sizeof number, "%" PRId64, hk_gguf_load_int(type, p));
+    hk_buf_text(text, number);
+    return true;
+}
+
+static bool array_text(struct gguf_reader *r, uint32_t type, uint64_t count, unsigned depth,
+                       struct hk_buf *text, struct hk_buf *name);
+
+static bool inner_text(struct gguf_reader *r, unsigned depth, struct hk_buf *text,
+                       struct hk_buf *name)
+{
+    uint64_t at = r->c.at, count;
+    uint32_t type;
+    if (depth > GGUF_MAX_DEPTH)
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "arrays are nested more than %d deep",
+                            GGUF_MAX_DEPTH);
+    if (!hk_gguf_u32(r, &type, "element type") || !hk_gguf_u64(r, &count, "array length"))
+        return false;
+    if (type >= GGUF_TYPE_COUNT)
+        return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "array of unknown value type %u", type);
+    return array_text(r, type, count, depth, text, name);
+}
+
+/* COUNT arrays. Their type names are listed, then cut to one if all are equal. */
+static bool arrays_text(struct gguf_reader *r, uint64_t count, unsigned depth, struct hk_buf *text,
+                        struct hk_buf *name)
+{
+    size_t first = name->n, length = 0;
+    bool same = true;
+    for (uint64_t i = 0; i < count; i++) {
+        hk_buf_text(text, i > 0 ? "," : "");
+        hk_buf_text(name, i > 0 ? "," : "");
+        size_t start = name->n;
+        if (!inner_text(r, depth + 1, text, name))
+            return false;
+        if (name->failed || text->failed)
+            return hk_gguf_fail_nomem(r);
+        if (i == 0)
+            length = name->n - first;
+        same = same && name->n - start == length &&
+               memcmp(name->p + start, name->p + first, length) == 0;
+    }
+    if (count > 0 && same)
+        name->n = first + length;
+    return true;
+}
+
+static bool array_text(struct gguf_reader *r, uint32_t type, uint64_t count, unsigned depth,
+                       struct hk_buf *text, struct hk_buf *name)
+{
+    size_t size = hk_gguf_type_size(type);
+    if (!hk_gguf_expect(r, count, size != 0 ? size : 8, "array"))
+        return false;
+    hk_buf_text(text, "[");
+    hk_buf_text(name, "array<");
+    if (type == GGUF_ARRAY && count > 0) {
+        if (!arrays_text(r, count, depth, text, name))
+            return false;
+    } else {
+        hk_buf_text(name, hk_gguf_type_name(type));
+        for (uint64_t i = 0; i < count; i++) {
+            hk_buf_text(text, i > 0 ? "," : "");
+            if (!scalar_text(r, type, text))
+                return false;
+        }
+    }
+    hk_buf_text(text, "]");
+    hk_buf_text(name, ">");
+    return true;
+}
+
+static const uint8_t *kept(struct gguf_reader *r, const struct hk_buf *b, size_t n)
+{
+    uint8_t *p = b->failed ? NULL : hk_arena_alloc(r->arena, n);
+    if (p == NULL)
+        hk_gguf_fail_nomem(r);
+    else
+        memcpy(p, b->p, n);
+    return p;
+}
+
+bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv)
+{
+    struct hk_buf text = {0}, name = {0};
+    bool good = array_text(r, type, count, 1, &text, &name);
+    hk_buf_put(&name, "", 1);
+    const uint8_t *value = good ? kept(r, &text, text.n) : NULL;
+    const uint8_t *type_name = value != NULL ? kept(r, &name, name.n) : NULL;
+    if (type_name != NULL) {
+        kv->type = HK_META_JSON;
+        kv->value = (struct hk_bytes){value, text.n};
+        kv->gguf_type = (const char *)type_name;
+    }
+    hk_buf_free(&text);
+    hk_buf_free(&name);
+    return type_name != NULL;
+}
+
+/* ---- values ---- */
 
 static uint8_t *keep(struct gguf_reader *r, struct hk_kv *kv, enum hk_meta_type type, size_t n)
 {

@@ -21,17 +21,6 @@ enum hk_status hk_gguf_get_count(const struct gguf_making *m, const char *suffix
 enum hk_status hk_gguf_head_dims(const struct gguf_making *m, uint32_t *head, uint32_t *rotated,
                                  struct hk_error *err);
 
-/* ---- gguf/pad.c ---- */
-
-/* A token for each row of the embedding; nothing where the vocabulary has as many. */
-enum hk_status hk_gguf_pad_vocabulary(struct gguf_making *m, struct hk_error *err);
-
-/* ---- gguf/lost.c ---- */
-
-/* Give M's split patterns the name that llama.cpp has for them, where it has none yet, and tell
- * what it will not see of the tokenizer and the settings for generating. */
-void hk_gguf_tell_lost(struct gguf_making *m);
-
 /* ---- gguf/rope.c ---- */
 
 /* llama3 scaling becomes the tensor rope_freqs.weight; what GGUF has no terms for moves to keys
