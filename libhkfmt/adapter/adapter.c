@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/adapter.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 
 /* ---- modules ---- */

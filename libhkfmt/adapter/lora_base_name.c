@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/base/utf8.h"
 
 static const char hub[] = "https://huggingface.co/";
 

@@ -6,6 +6,7 @@
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/hk/file.h"
 
 struct bringing {
     struct hk_lora_gguf *g;

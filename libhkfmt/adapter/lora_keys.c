@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/lora.h"
-#include "libhkfmt/internal.h"
 
 static bool begins(struct hk_bytes s, const char *prefix)
 {

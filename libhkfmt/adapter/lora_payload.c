@@ -6,6 +6,7 @@
 
 #include "libhkfmt/adapter/lora.h"
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
 

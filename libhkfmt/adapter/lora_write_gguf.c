@@ -7,6 +7,7 @@
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/hk/file.h"
 
 struct lora_module { /* of one tensor of the view */
     bool scaled;     /* it is a B */

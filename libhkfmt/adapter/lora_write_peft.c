@@ -9,6 +9,7 @@
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
 #include "libhkfmt/hf/write.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 
 static const char config_key[] = "adapter_config";

@@ -8,6 +8,7 @@
 #include "libhkfmt/base/compress.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
 

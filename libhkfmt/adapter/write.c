@@ -1,6 +1,7 @@
 /* Adapters written as files of their own: what the forms have in common. */
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
 

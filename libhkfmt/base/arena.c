@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
 
 struct hk_arena_block {
     struct hk_arena_block *next;

@@ -2,7 +2,7 @@
 #ifndef HK_COMPRESS_H
 #define HK_COMPRESS_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/hkfmt.h"
 
 /* Takes stored bytes as they come. */
 typedef enum hk_status hk_sink_fn(void *arg, const uint8_t *p, size_t n, struct hk_error *err);

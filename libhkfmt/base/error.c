@@ -1,8 +1,10 @@
-/* Errors and faults: one line of text, safe for a terminal, with a code and an offset. */
+/* Errors: one line of text, safe for a terminal, with a code and an offset. */
+#include "libhkfmt/base/error.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/utf8.h"
 
 const char *hk_status_name(enum hk_status s)
 {
@@ -107,43 +109,4 @@ enum hk_status hk_fail_sys(struct hk_error *err, int sys, const char *fmt, ...)
 enum hk_status hk_fail_nomem(struct hk_error *err)
 {
     return hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "out of memory");
-}
-
-static const struct {
-    const char *code;
-    enum hk_severity severity;
-    enum hk_status status;
-} fault_table[] = {
-#define X(symbol, code, severity, status) [HK_FAULT_##symbol] = {code, severity, status},
-    HK_FAULTS(X)
-#undef X
-};
-
-void hk_report(const struct hk_reporter *r, enum hk_fault_id id, const struct hk_where *where,
-               const char *fmt, ...)
-{
-    if (r == NULL)
-        return;
-    struct hk_fault fault = {
-        .severity = fault_table[id].severity,
-        .status = fault_table[id].status,
-        .code = fault_table[id].code,
-        .offset = where->offset,
-        .subject = where->subject,
-        .name = where->name,
-        .index = where->index,
-    };
-    va_list ap;
-    va_start(ap, fmt);
-    hk_vline(fault.text, sizeof fault.text, fmt, ap);
-    va_end(ap);
-    r->fn(r->arg, &fault);
-}
-
-void hk_capture_fault(void *arg, const struct hk_fault *fault)
-{
-    struct hk_capture *capture = arg;
-    if (fault->status == HK_OK || capture->status != HK_OK)
-        return;
-    capture->status = hk_fail(capture->err, fault->status, fault->offset, "%s", fault->text);
 }

@@ -3,7 +3,7 @@
 
 #include "libhkfmt/base/buf.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/utf8.h"
 
 /* What may come next. */
 enum { VALUE, FIRST_ELEMENT, FIRST_KEY, AFTER };

@@ -1,8 +1,8 @@
 /* How much may be made of a file: a few bytes can stand for any number of zeros, be read again for
  * each of many references, or ask for vast alignment. */
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
-#include "libhkfmt/internal.h"
 
 enum { TIMES = 16 };
 static const uint64_t always = UINT64_C(64) << 20;

@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libhkfmt/internal.h"
-
 enum range { WRITER, RECORDS, GATE, HEADS };
 
 enum { READER_MS = 10000, WRITER_MS = 30, NOTICE_MS = 1000, LONGEST_NAP_MS = 10 };

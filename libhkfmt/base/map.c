@@ -8,6 +8,8 @@
 
 #include "libhkfmt/base/map.h"
 
+#include "libhkfmt/hk/file.h"
+
 static const char *kind_of(mode_t mode)
 {
     return S_ISDIR(mode)    ? "a directory"

@@ -2,7 +2,7 @@
 #ifndef HK_MAP_H
 #define HK_MAP_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/hk/file.h"
 
 /* Map all of a regular file; *OUT is released with hk_unmap(). The descriptor stays the caller's.
  * An empty file has no mapping. */

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/out.h"
 #include "libhkfmt/hkmodel.h"
-#include "libhkfmt/internal.h"
 
 enum { BUFFER_SIZE = 1 << 20 };
 

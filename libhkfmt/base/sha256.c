@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/sha256.h"
 
 struct hk_sha256 {
     EVP_MD_CTX *evp;

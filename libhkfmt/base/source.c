@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/bytes.h"
 
 static void apply_patch(const struct hk_patch *patch, uint8_t *p, size_t n, uint64_t at)
 {

@@ -1,9 +1,11 @@
 /* The version history of a file that is converted: which bytes of it are records, and whether they
  * go along. */
+#include "libhkfmt/base/bytes.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/convert.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 
 /* The open file that a view was made from. */

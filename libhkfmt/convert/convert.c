@@ -1,8 +1,10 @@
 /* hk_convert(): everything of a file into a new one of the same or another format. This file makes
  * .hk; gguf/write.c and safetensors/write.c make the others. */
 #include "libhkfmt/convert/convert.h"
+#include "libhkfmt/base/error.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"

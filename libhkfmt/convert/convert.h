@@ -3,7 +3,7 @@
 #ifndef HK_CONVERT_H
 #define HK_CONVERT_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/hkfmt.h"
 
 struct hk_copying {
     struct hk_file *from;

@@ -5,6 +5,8 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 
 enum {

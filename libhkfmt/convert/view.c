@@ -1,10 +1,13 @@
 /* Views: other names, types, orders of rows. */
 #include <stdlib.h>
 
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/narrow.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
+#include "libhkfmt/tensor/geometry.h"
 
 static enum hk_status take_metadata(struct hk_view *v, struct hk_error *err)
 {

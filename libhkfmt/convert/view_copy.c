@@ -5,6 +5,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/narrow.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/hk/file.h"
 
 enum { STEP = 1 << 16 }; /* elements decoded at once */
 

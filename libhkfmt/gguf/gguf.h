@@ -3,9 +3,9 @@
 #ifndef HK_GGUF_H
 #define HK_GGUF_H
 
+#include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/buf.h"
 #include "libhkfmt/base/cursor.h"
-#include "libhkfmt/internal.h"
 
 enum gguf_type {
     GGUF_U8,
@@ -86,5 +86,18 @@ const char *hk_gguf_default_type(const struct hk_kv *kv);
 /* Append type and value of KV as TYPE says. HK_E_FORMAT and HK_E_RANGE name the key. */
 enum hk_status hk_gguf_put_value(struct hk_buf *b, const struct hk_kv *kv, const char *type,
                                  struct hk_error *err);
+
+/* Parse the GGUF of F's only part (or, with STREAM, the bytes read so far) into F. HK_E_RANGE with
+ * *SHORT set: the bytes end before the head does. *HEAD is the size of the head up to the tensor
+ * data. */
+enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
+                             struct hk_error *err);
+
+/* ---- from a pipe (gguf/stream.c) ---- */
+
+struct hk_stream;
+void hk_stream_free(struct hk_stream *stream);
+/* All up to END, where the model ends, has come, and no other model follows. */
+enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error *err);
 
 #endif

@@ -6,8 +6,10 @@
 
 #include <stdlib.h>
 
+#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/convert/convert.h"
 #include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/file.h"
 
 static const struct hk_bytes types_key = {(const uint8_t *)"hk.gguf.types", 13};
 

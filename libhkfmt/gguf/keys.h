@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/hkfmt.h"
 
 /* The object of hk.gguf.types in .hk F, or NULL; to be released. */
 enum hk_status hk_gguf_types_read(const struct hk_file *f, json_t **out, struct hk_error *err);

@@ -1,8 +1,10 @@
 /* The head of a GGUF: header, metadata, tensor table. Nothing in it is trusted, and all ranges are
  * checked before any payload byte is looked at. */
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/several.h"
 
 static bool check_version(struct gguf_reader *r, uint32_t version)

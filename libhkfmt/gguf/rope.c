@@ -6,6 +6,7 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/gguf/view.h"
+#include "libhkfmt/hk/file.h"
 
 static void remove_key(struct gguf_making *m, const char *suffix)
 {

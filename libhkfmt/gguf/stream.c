@@ -5,7 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/foreign.h"
 #include "libhkfmt/hk/several.h"
 
 enum { FIRST_READ = 64 * 1024, SKIP_SIZE = 64 * 1024 };

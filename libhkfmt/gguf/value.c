@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/number.h"
+#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/gguf.h"
 
 /* ---- value types ---- */

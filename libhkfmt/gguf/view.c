@@ -8,6 +8,7 @@
 
 #include "libhkfmt/gguf/view.h"
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/model/pre_patterns.h"
 
 /* ---- order of rows ---- */

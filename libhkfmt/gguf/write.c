@@ -1,9 +1,12 @@
 /* An open file as GGUF version 3. What GGUF has no place for is refused by name before the first
  * byte is written. */
+#include "libhkfmt/base/out.h"
 #include "libhkfmt/convert/convert.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/gguf/keys.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/tensor/geometry.h"
 
 struct making {
     struct hk_file *f;

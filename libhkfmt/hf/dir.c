@@ -11,6 +11,7 @@
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/base/map.h"
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hk/file.h"
 
 char *hk_hf_path(const char *dir, const char *name)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/hf/write.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"
 
 struct exporting {

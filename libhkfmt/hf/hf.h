@@ -182,4 +182,7 @@ bool hk_hf_tokenizer_tells(struct hk_bytes key);
 enum hk_status hk_hf_export(struct hk_view *v, const struct hk_convert_options *opt,
                             struct hk_side_files *out, struct hk_error *err);
 
+/* The Hugging Face model in directory PATH (hf/open.c). */
+enum hk_status hk_open_hf(struct hk_file **out, const char *path, struct hk_error *err);
+
 #endif

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/base/fault.h"
+#include "libhkfmt/base/name_index.h"
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hk/file.h"
 
 struct opening {
     const char *dir;

@@ -1,7 +1,9 @@
 /* The config.json that a .hk keeps, read as the importer reads it. */
 #include <stdlib.h>
 
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/hf/write.h"
+#include "libhkfmt/hk/file.h"
 
 enum hk_status hk_hf_told_json(const struct hk_file *f, const char *key, struct hk_bytes *text,
                                json_t **out, struct hk_error *err)

@@ -8,6 +8,9 @@
 
 #include "libhkfmt/base/compress.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/sha256.h"
+#include "libhkfmt/hk/ends.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/history.h"
 #include "libhkfmt/hk/outcome.h"
 #include "libhkfmt/hk/record_state.h"

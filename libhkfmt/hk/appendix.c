@@ -2,8 +2,12 @@
  * and is reported; what stands before it stays readable. */
 #include <stdlib.h>
 
+#include "libhkfmt/base/bytes.h"
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
 
 /* Records are read with what precedes and follows their headers in one piece: padding, names. */

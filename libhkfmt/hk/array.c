@@ -5,7 +5,6 @@
 
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
 
 static bool strings_valid(struct hk_bytes b, uint32_t count)
 {

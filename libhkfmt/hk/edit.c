@@ -5,7 +5,11 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
+#include "libhkfmt/base/name_index.h"
 #include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/ends.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/set/set.h"
 

@@ -3,9 +3,10 @@
 #ifndef HK_EDIT_H
 #define HK_EDIT_H
 
+#include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/buf.h"
 #include "libhkfmt/base/lock.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/source.h"
 
 /* ---- staging (staging.c) ----
  *

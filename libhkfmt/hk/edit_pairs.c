@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/name_index.h"
 #include "libhkfmt/hk/edit.h"
 
 enum hk_status hk_add_change(struct hk_changes *c, const struct hk_kv *kv, struct hk_error *err)

@@ -3,9 +3,11 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/gguf/keys.h"
 #include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/file.h"
 
 static const struct hk_bytes types_key = {(const uint8_t *)"hk.gguf.types", 13};
 

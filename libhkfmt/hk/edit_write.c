@@ -17,6 +17,8 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/ends.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/outcome.h"
 #include "libhkfmt/hk/wire.h"
 

@@ -3,6 +3,7 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 
 static uint64_t lower(uint64_t a, uint64_t b)

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/hkfmt.h"
 
 struct hk_hash_task {
     struct hk_bytes bytes;

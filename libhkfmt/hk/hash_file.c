@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/sha256.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/hash.h"
 
 enum { SECTIONS = 3 };

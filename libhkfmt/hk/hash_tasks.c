@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/sha256.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/hash.h"
 
 enum {

@@ -1,7 +1,11 @@
 /* The 128-byte file header (format section 2) and what a file is that has none. */
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/source.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/foreign.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
-#include "libhkfmt/internal.h"
 
 static const struct {
     const char *magic;

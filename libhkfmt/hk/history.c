@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/ends.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/open_hk.h"
 
 static enum hk_status open_locked(struct hk_history *h, const char *path,

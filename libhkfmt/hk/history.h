@@ -4,7 +4,6 @@
 
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/hk/wire.h"
-#include "libhkfmt/internal.h"
 
 struct hk_history {      /* a .hk opened to be changed at its end */
     struct hk_lock lock; /* its descriptor is -1 while there is none */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/kvlist.h"
 
 static struct hk_bytes text(const char *s)

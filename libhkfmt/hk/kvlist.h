@@ -5,7 +5,7 @@
 #ifndef HK_KVLIST_H
 #define HK_KVLIST_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/arena.h"
 
 struct hk_kvlist {
     struct hk_kv *kvs;

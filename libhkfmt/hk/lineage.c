@@ -3,7 +3,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/sha256.h"
+#include "libhkfmt/hk/file.h"
 
 enum hk_status hk_record_hash(const struct hk_file *f, size_t i, uint8_t out[HK_SHA256_SIZE],
                               struct hk_error *err)

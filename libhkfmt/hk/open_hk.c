@@ -13,6 +13,8 @@
 
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/map.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/foreign.h"
 #include "libhkfmt/hk/wire.h"
 
 enum { ATTEMPTS = 1000, PAUSE_NS = 10 * 1000 * 1000 };

@@ -2,7 +2,7 @@
 #ifndef HK_OPEN_HK_H
 #define HK_OPEN_HK_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/source.h"
 
 /* PATH for reading, as a descriptor of the caller's own. */
 enum hk_status hk_open_path(int *out, const char *path, struct hk_error *err);

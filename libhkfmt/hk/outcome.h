@@ -2,7 +2,7 @@
 #ifndef HK_OUTCOME_H
 #define HK_OUTCOME_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/source.h"
 
 struct hk_outcome {
     const struct hk_file *old;

@@ -1,7 +1,13 @@
 /* A whole .hk: its pieces in the order in which they depend on each other, then the indexes. */
 #include <string.h>
 
+#include "libhkfmt/base/arena.h"
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/lock.h"
+#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/hk/ends.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/several.h"
 
 static struct hk_bytes kv_name(const void *table, size_t i)

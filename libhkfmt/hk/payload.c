@@ -3,6 +3,8 @@
  * are read at memory speed; a second one counts and finds the place. */
 #include <math.h>
 
+#include "libhkfmt/base/fault.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/verify.h"
 #include "libhkfmt/tensor/decode.h"
 #include "libhkfmt/tensor/types.h"

@@ -2,8 +2,12 @@
  * target. */
 #include <stdlib.h>
 
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/ends.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
 
 struct span {
@@ -115,14 +119,6 @@ static void check_appendix(struct hk_scan *s, const struct span *span)
     if (end < s->appendix_end)
         s->appendix_end = end;
     report_behind(s, span);
-}
-
-bool hk_all_zero(const uint8_t *p, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++)
-        if (p[i] != 0)
-            return false;
-    return true;
 }
 
 /* Where there are records they have told of what follows them, unless a part of the head does. Of a

@@ -6,10 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/arena.h"
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/map.h"
+#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/foreign.h"
 #include "libhkfmt/hk/open_hk.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
+#include "libhkfmt/safetensors/st.h"
 
 void hk_close(struct hk_file **file)
 {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/hk/file.h"
+
 static int compare_bytes(struct hk_bytes a, struct hk_bytes b)
 {
     const size_t n = a.n < b.n ? a.n : b.n;

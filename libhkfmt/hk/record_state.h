@@ -2,7 +2,7 @@
 #ifndef HK_RECORD_STATE_H
 #define HK_RECORD_STATE_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/hkfmt.h"
 
 /* All records of F by name, type and target, those alike in the order of the file; freed with
  * free(). NULL when out of memory. */

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/hk/file.h"
 
 static bool is_reference(const struct hk_tensor *t)
 {

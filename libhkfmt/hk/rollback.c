@@ -1,5 +1,7 @@
 /* Cutting the version history back. The header lets go of records before they are cut off, so that
  * no instant has it point at half of them. */
+#include "libhkfmt/hk/ends.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/history.h"
 #include "libhkfmt/hk/outcome.h"
 

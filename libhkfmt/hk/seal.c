@@ -1,6 +1,8 @@
 /* The integrity seal: SHA-256 of the whole file with the digest's own bytes taken as zero. */
 #include <string.h>
 
+#include "libhkfmt/base/sha256.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/verify.h"
 #include "libhkfmt/hk/wire.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 
 enum { START = 16 }; /* bytes that tell */

@@ -2,7 +2,7 @@
 #ifndef HK_SEVERAL_H
 #define HK_SEVERAL_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/source.h"
 
 /* What is said of such a file, at the place of the second. */
 #define HK_SEVERAL_FILES                                                                           \

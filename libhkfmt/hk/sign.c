@@ -4,7 +4,9 @@
 #include <openssl/pem.h>
 #include <stdio.h>
 
+#include "libhkfmt/base/sha256.h"
 #include "libhkfmt/convert/convert.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 
 /* ---- digests ---- */

@@ -2,8 +2,11 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/cursor.h"
+#include "libhkfmt/base/fault.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/tensor/geometry.h"
 
 static struct hk_where where_tensor(const struct hk_tensor *t, uint64_t index, uint64_t offset)
 {

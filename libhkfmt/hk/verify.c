@@ -7,7 +7,10 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/map.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/foreign.h"
 #include "libhkfmt/hk/open_hk.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/verify.h"
 #include "libhkfmt/hk/wire.h"
 

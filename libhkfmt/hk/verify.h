@@ -2,7 +2,7 @@
 #ifndef HK_VERIFY_H
 #define HK_VERIFY_H
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/fault.h"
 
 struct hk_verify_how {
     bool payload;

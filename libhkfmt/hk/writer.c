@@ -3,9 +3,14 @@
  * holds descriptions only. */
 #include <stdlib.h>
 
+#include "libhkfmt/base/arena.h"
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/base/out.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/tensor/geometry.h"
 
 struct pair {
     struct hk_bytes key, value;

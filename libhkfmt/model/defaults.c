@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
-#include "libhkfmt/internal.h"
 
 struct telling {
     const struct hk_file *f;

@@ -3,7 +3,6 @@
 #define HK_PRE_PATTERNS_H
 
 #include "libhkfmt/hkmodel.h"
-#include "libhkfmt/internal.h"
 
 /* The first row with these N patterns whose whole_words is WHOLE_WORDS, else the first of the
  * others; NULL if none has them. */

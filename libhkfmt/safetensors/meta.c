@@ -3,9 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/name_index.h"
 #include "libhkfmt/base/number.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"
 
 struct decoding {

@@ -6,7 +6,9 @@
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/number.h"
+#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/keys.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"
 
 static bool strings_are_utf8(const struct hk_array *a)

@@ -1,10 +1,13 @@
 /* The head of a safetensors file. Nothing in it is trusted: the tensors' bytes have to cover the
  * rest of the file without overlap or hole before any of them is looked at. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/several.h"
 #include "libhkfmt/safetensors/st.h"
 #include "libhkfmt/tensor/types.h"

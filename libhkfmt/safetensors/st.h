@@ -6,6 +6,7 @@
 
 #include "libhkfmt/base/buf.h"
 #include "libhkfmt/convert/convert.h"
+#include "libhkfmt/tensor/geometry.h"
 
 enum {
     ST_LENGTH_SIZE = 8,
@@ -51,5 +52,9 @@ void hk_st_put_base64(struct hk_buf *b, struct hk_bytes bytes);
 /* TEXT's bytes to TO, which has room for 3 bytes for each 4 of it; false: it is no base64, or has
  * stray bits at its end. */
 bool hk_st_base64(struct hk_bytes text, uint8_t *to, size_t *n);
+
+/* Parse the safetensors of F's only part into F (safetensors/read.c): tensors in order of their
+ * bytes, metadata of __metadata__ as safetensors/st.h says. */
+enum hk_status hk_parse_safetensors(struct hk_file *f, struct hk_error *err);
 
 #endif

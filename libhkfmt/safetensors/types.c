@@ -1,6 +1,7 @@
 /* The dtypes of safetensors, and the form of the tensors that have one. */
 #include "libhkfmt/tensor/types.h"
 #include "libhkfmt/safetensors/st.h"
+#include "libhkfmt/tensor/geometry.h"
 
 const char *hk_st_dtype(unsigned type)
 {

@@ -1,6 +1,8 @@
 /* What safetensors has no form for, decoded: quantised, sparse and tiled tensors. */
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"
+#include "libhkfmt/tensor/geometry.h"
 #include "libhkfmt/tensor/types.h"
 
 /* Whether T's bytes are what safetensors means by its dtype. */

@@ -5,8 +5,12 @@
 
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/out.h"
+#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"
+#include "libhkfmt/tensor/geometry.h"
 
 enum { DATA_ALIGNMENT = 8 }; /* of the data's beginning, as the reference writer has it */
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/set.h"
 
 struct found {

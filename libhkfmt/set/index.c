@@ -7,6 +7,7 @@
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/map.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/set.h"
 
 enum { MAX_INDEX = 256 << 20 };

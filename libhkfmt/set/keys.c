@@ -4,6 +4,7 @@
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/convert.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/set.h"
 
 bool hk_shard_key(struct hk_bytes key)

@@ -4,6 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/arena.h"
+#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/set.h"
 
 /* ---- the files ---- */

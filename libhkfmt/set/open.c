@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/set/set.h"
 

@@ -4,6 +4,8 @@
 
 #include "libhkfmt/set/save.h"
 
+#include "libhkfmt/hk/file.h"
+
 static const char *suffix_of(enum hk_format to)
 {
     return to == HK_FORMAT_HK ? ".hk" : to == HK_FORMAT_GGUF ? ".gguf" : ".safetensors";

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "libhkfmt/base/json_scan.h"
+#include "libhkfmt/base/utf8.h"
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/save.h"
 
 enum hk_status hk_check_index_names(const struct hk_saving *s, struct hk_error *err)

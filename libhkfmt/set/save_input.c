@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/save.h"
 
 static int compare(const void *pa, const void *pb)

@@ -1,6 +1,7 @@
 /* Which tensors go into which shard, and what metadata each shard has. */
 #include <stdlib.h>
 
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/save.h"
 
 static size_t most_shards(enum hk_format to)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/set/save.h"
 

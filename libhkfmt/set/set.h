@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/fault.h"
 
 /* ---- STEM-00001-of-00003.EXT (set/name.c) ---- */
 

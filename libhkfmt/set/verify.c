@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/verify.h"
 #include "libhkfmt/set/set.h"
 

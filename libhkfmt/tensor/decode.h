@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/tensor/geometry.h"
 #include "libhkfmt/tensor/type_list.h"
 
 /* N elements of a dense type. */

@@ -1,7 +1,8 @@
 /* What sizes a tensor's sections must have, decided from its type, sparsity, layout and shape alone
  * (format-notes 3 and 4). */
+#include "libhkfmt/tensor/geometry.h"
+#include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
 
 /* Elements are bounded so that 8 bytes for each still fit a signed 64-bit offset; no sum or product
  * of sizes below can then wrap. */

@@ -309,7 +309,7 @@ PY
 
 @test "the page lists every fault code under its severity" {
     {
-        sed -nE 's/^ *X\([A-Z_0-9]+, "([a-z0-9-]+)", HK_(ERROR|WARNING).*/\1 \2/p' "$ROOT/libhkfmt/internal.h"
+        sed -nE 's/^ *X\([A-Z_0-9]+, "([a-z0-9-]+)", HK_(ERROR|WARNING).*/\1 \2/p' "$ROOT/libhkfmt/base/fault.h"
         sed -nE 's/.*severity = HK_(ERROR|WARNING), \.code = "([a-z0-9-]+)".*/\2 \1/p' "$ROOT/tools/hk-verify.c"
     } | sort >codes
     awk '/^\.S[hs]/ { on = $2 == "Faults" } /^Errors:/ { s = "ERROR" }

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/hk/file.h"
 #include "tests/lib/tap.h"
 
 /* Bytes grow by sections, which tensors then name. */

@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/sha256.h"
 #include "tests/lib/tap.h"
 
 /* The bytes of a file under construction or test. */

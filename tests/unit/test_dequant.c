@@ -1,7 +1,7 @@
 /* hk_dequantize() against the golden vectors: every type, bit for bit. */
 #include <string.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/sha256.h"
 #include "tests/lib/tap.h"
 
 static const char *fixtures(void)

@@ -1,7 +1,8 @@
 /* hk_geometry(): which form a tensor takes, and every fault of shape and section sizes. */
 #include <string.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/fault.h"
+#include "libhkfmt/tensor/geometry.h"
 #include "tests/lib/tap.h"
 
 /* What a tensor's faults were: their codes, joined. */

@@ -8,7 +8,9 @@
 #include "libhkfmt/hf/hf.h"
 #include "tests/lib/tap.h"
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/arena.h"
+#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/hk/file.h"
 
 static const char base[] =
     "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,"

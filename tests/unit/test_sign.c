@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 #include "tests/lib/sample.h"
 

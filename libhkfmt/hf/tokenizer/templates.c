@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/hf/tokenizer/tokens.h"
 
 enum { MOST_NAMED = 64, MOST_NAME = 64 };

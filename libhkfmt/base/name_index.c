@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/internal.h"
+#include "libhkfmt/base/name_index.h"
 
 struct sorting {
     const void *table;
