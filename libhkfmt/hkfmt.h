@@ -596,18 +596,18 @@ typedef void hk_fault_fn(void *arg, const struct hk_fault *fault);
 
 enum { HK_VERIFY_PAYLOAD = 1 }; /* also read payloads: values, seal, base digest */
 
+enum hk_chain { HK_CHAIN_NONE, HK_CHAIN_OK, HK_CHAIN_BROKEN };
+/* What the first record binds: the digest of all tensors, or nothing. */
+enum hk_base { HK_BASE_UNBOUND, HK_BASE_UNCHECKED, HK_BASE_BOUND, HK_BASE_CHANGED };
+enum hk_seal { HK_SEAL_NONE, HK_SEAL_UNCHECKED, HK_SEAL_OK, HK_SEAL_UNKNOWN };
+
 struct hk_verify_report {
     uint64_t size;
     uint64_t errors, warnings;
     uint64_t tensors, keys, records; /* how many were read and checked */
-    enum { HK_CHAIN_NONE, HK_CHAIN_OK, HK_CHAIN_BROKEN } lineage;
-    enum {
-        HK_BASE_UNBOUND,
-        HK_BASE_UNCHECKED,
-        HK_BASE_BOUND,
-        HK_BASE_CHANGED
-    } base; /* what the first record binds */
-    enum { HK_SEAL_NONE, HK_SEAL_UNCHECKED, HK_SEAL_OK, HK_SEAL_UNKNOWN } seal;
+    enum hk_chain lineage;
+    enum hk_base base;
+    enum hk_seal seal;
     bool payload; /* payloads were read */
 };
 
