@@ -13,43 +13,6 @@
 
 struct hke_model;
 
-enum hke_rope_scaling {
-    HKE_ROPE_PLAIN,
-    HKE_ROPE_LINEAR,
-    HKE_ROPE_DYNAMIC, /* plain in the model's context; beyond it there is nothing */
-    HKE_ROPE_LLAMA3,
-    HKE_ROPE_YARN,
-};
-
-/* How far positions turn: pair i by base^(-2i / rope_dims) a position, scaled as rope.c says. */
-struct hke_rope {
-    enum hke_rope_scaling scaling;
-    double base, factor;
-    double original;             /* positions that the model was first made for */
-    double low_freq, high_freq;  /* llama3: turns in those between which it blends */
-    double beta_fast, beta_slow; /* yarn: likewise */
-    double mix;                  /* yarn: how much of the blend, 1 for all */
-    double magnitude;            /* of what is turned: turning may stretch */
-};
-
-struct hke_params { /* as the file states them, or their defaults */
-    const char *architecture;
-    uint32_t layers;
-    uint32_t width;     /* of the stream between layers */
-    uint32_t ffn;       /* of the feed-forward part */
-    uint32_t heads;     /* of queries */
-    uint32_t kv_heads;  /* of keys and values; divides heads */
-    uint32_t key_dim;   /* of one head */
-    uint32_t value_dim; /* likewise */
-    uint32_t rope_dims; /* leading elements of a head that are turned; even */
-    uint32_t vocab;     /* rows of the embedding, and logits of a position */
-    uint32_t tokens;    /* of them named by the file's vocabulary; vocab if it has none */
-    uint32_t context;   /* positions the model was made for */
-    bool neox;          /* rope turns halves against each other, not neighbours */
-    float epsilon;      /* of the norms */
-    struct hke_rope rope;
-};
-
 /* Check that F is a model of a known architecture, whole, with every shape right and every type
  * decodable, and prepare it; weights stay where F has them, so it must outlive the model.
  * HK_E_UNSUPPORTED names an architecture, a feature or a type that is not run here; HK_E_MISSING an
@@ -59,16 +22,15 @@ HK_MUST enum hk_status hke_model_new(struct hke_model **out, const struct hk_fil
                                      struct hk_error *err);
 /* *M becomes NULL. NULL is allowed. */
 void hke_model_free(struct hke_model **m);
-const struct hke_params *hke_model_params(const struct hke_model *m);
+const struct hk_model_params *hke_model_params(const struct hke_model *m);
+/* Tokens that the file's vocabulary names; where it has none, rows of the embedding. */
+uint32_t hke_model_tokens(const struct hke_model *m);
 
 /* From now on M computes with A's changes too, SCALE times; before any context of M.
  * HK_E_UNSUPPORTED names a tensor whose change cannot be applied while running (a DoRA, one trained
  * whole): M is then only to be freed. A is copied. */
 HK_MUST enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a,
                                        double scale, struct hk_error *err);
-
-/* Name of the I-th architecture that is run here; NULL past the last. */
-const char *hke_architecture(size_t i);
 
 /* ---- a context: the past of one text ---- */
 

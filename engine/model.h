@@ -1,4 +1,4 @@
-/* model.h: what the engine's files share: parameters, the table of architectures, bound weights,
+/* model.h: what the engine's files share: bound weights,
  * the cache, a context's buffers, a pass. */
 #ifndef HKE_MODEL_H
 #define HKE_MODEL_H
@@ -6,39 +6,6 @@
 #include "engine/cpu/pool.h"
 #include "engine/engine.h"
 #include "kernels/kernels.h"
-
-/* ---- architectures (arch.c) ---- */
-
-/* Tensors that a layer has or has not, by architecture. */
-enum hke_extra {
-    HKE_Q_BIAS = 1 << 0,
-    HKE_K_BIAS = 1 << 1,
-    HKE_V_BIAS = 1 << 2,
-    HKE_QKV_BIAS = HKE_Q_BIAS | HKE_K_BIAS | HKE_V_BIAS,
-    HKE_Q_NORM = 1 << 3,
-    HKE_K_NORM = 1 << 4,
-    HKE_QK_NORM = HKE_Q_NORM | HKE_K_NORM,
-};
-
-struct hke_arch {
-    const char *name;
-    unsigned extras; /* enum hke_extra: required where set, forbidden where not */
-    bool neox;       /* unless hk.rope_style says otherwise */
-};
-
-/* The row of F's general.architecture. HK_E_UNSUPPORTED names another one. */
-enum hk_status hke_arch_of(const struct hk_file *f, const struct hke_arch **out,
-                           struct hk_error *err);
-
-/* ---- hyperparameters (params.c) ---- */
-
-/* Refuse what the architecture's name does not tell but the engine does not run: sliding windows,
- * experts, rope scalings. Before any content is looked at. */
-enum hk_status hke_check_features(const struct hk_file *f, const struct hke_arch *arch,
-                                  struct hk_error *err);
-/* All of *OUT but vocab and tokens. */
-enum hk_status hke_read_params(const struct hk_file *f, const struct hke_arch *arch,
-                               struct hke_params *out, struct hk_error *err);
 
 /* ---- weights (weights.c) ---- */
 
@@ -60,8 +27,8 @@ struct hke_layer { /* vectors are decoded once; NULL: absent */
 
 struct hke_model {
     const struct hk_file *file;
-    const struct hke_arch *arch;
-    struct hke_params params;
+    struct hk_model_params params;
+    uint32_t tokens; /* that the file's vocabulary names; params.vocab if it has none */
     struct hke_matrix embedding, output; /* output.tensor NULL: the embedding serves */
     struct hke_low_rank *embedding_low;  /* what adapters add to rows of the embedding, or NULL */
     float *output_norm;
@@ -178,7 +145,7 @@ enum hk_status hke_buffers_new(struct hke_context *c, struct hk_error *err);
 void hke_buffers_free(struct hke_context *c);
 
 /* Tokens whose queries of a head of keys are attended together: about HKK_QUERIES. */
-size_t hke_query_tokens(const struct hke_params *p);
+size_t hke_query_tokens(const struct hk_model_params *p);
 
 /* ---- one pass over a batch: every worker of the pool in step ---- */
 

@@ -18,6 +18,99 @@ extern "C" {
 HK_API void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *text),
                         void *arg);
 
+/* ---- models: hyperparameters, ropes, tensors ---- */
+
+/* Name of the I-th architecture that is known; NULL past the last. */
+HK_API const char *hk_architecture(size_t i);
+
+enum hk_rope_kind {
+    HK_ROPE_NONE, /* not scaled */
+    HK_ROPE_LINEAR,
+    HK_ROPE_DYNAMIC, /* not scaled within the context; beyond it nothing is computed */
+    HK_ROPE_LLAMA3,
+    HK_ROPE_YARN,
+};
+
+/* Rotary embedding: pair i rotates by base^(-2i / rope_dims) a position, scaled. */
+struct hk_rope {
+    enum hk_rope_kind kind;
+    double base, factor;
+    double original;             /* positions before scaling */
+    double low_freq, high_freq;  /* llama3: turns in those, between which it blends */
+    double beta_fast, beta_slow; /* yarn: likewise */
+    double ext_factor;           /* yarn: how much of the blend, 1 for all */
+    double attn_factor;          /* magnitude beyond yarn's own */
+    double yarn_attn_factor;     /* likewise, where nothing is blended */
+    double log_multiplier;       /* of yarn's magnitude; only 0 is run */
+    double magnitude;            /* what cosine and sine are multiplied with, after all these */
+};
+
+struct hk_family; /* of models: a row of a table */
+
+struct hk_model_params { /* as metadata state them, or the defaults */
+    const struct hk_family *family;
+    const char *architecture;
+    uint32_t layers, context;
+    uint32_t hidden;             /* hidden size */
+    uint32_t ffn;                /* of the feed-forward part */
+    uint32_t heads, kv_heads;    /* of queries; of keys and values, which divides it */
+    uint32_t key_dim, value_dim; /* of one head */
+    uint32_t rope_dims;          /* leading elements of a head that rotate; even */
+    uint32_t vocab;              /* rows of the embedding; 0: set by whoever knows the tensor */
+    double epsilon;              /* of the norms */
+    bool halves;                 /* rope pairs element i with i + rope_dims / 2, not neighbours */
+    bool causal;
+    int64_t window, experts; /* 0: none */
+    struct hk_rope rope;
+};
+
+/* What F's metadata say of its model. HK_E_UNSUPPORTED: what is not run here, in whatever format it
+ * is: architecture, windows, experts, rope scalings. HK_E_MISSING: a key without a default;
+ * HK_E_FORMAT, HK_E_RANGE: one whose value cannot be. */
+HK_API HK_MUST enum hk_status hk_model_params_read(struct hk_model_params *out,
+                                                   const struct hk_file *f, struct hk_error *err);
+/* Turn of each of DIMS / 2 pairs from one position to the next. FACTORS, which they are divided by,
+ * are those of tensor rope_freqs.weight; NULL: it is absent, and those of llama3 scaling, rounded
+ * to f32 as they are in that tensor, are taken. */
+HK_API void hk_rope_frequencies(const struct hk_rope *r, uint32_t dims, const float *factors,
+                                double *out);
+
+enum hk_tensor_role {
+    HK_ROLE_EMBEDDING,
+    HK_ROLE_OUTPUT_NORM,
+    HK_ROLE_OUTPUT,
+    HK_ROLE_ROPE_FACTORS,
+    /* of each layer */
+    HK_ROLE_ATTN_NORM,
+    HK_ROLE_Q,
+    HK_ROLE_K,
+    HK_ROLE_V,
+    HK_ROLE_ATTN_OUTPUT,
+    HK_ROLE_Q_BIAS,
+    HK_ROLE_K_BIAS,
+    HK_ROLE_V_BIAS,
+    HK_ROLE_Q_NORM,
+    HK_ROLE_K_NORM,
+    HK_ROLE_FFN_NORM,
+    HK_ROLE_FFN_GATE,
+    HK_ROLE_FFN_UP,
+    HK_ROLE_FFN_DOWN,
+    HK_TENSOR_ROLES
+};
+
+struct hk_model_tensor { /* that a model has */
+    enum hk_tensor_role role;
+    uint32_t layer; /* 0 where it is in none */
+    bool in_layer, optional;
+    uint64_t rows, cols; /* rows is 0 of a vector */
+    char name[HK_MAX_NAME + 1];
+};
+
+/* The next tensor of a model with params P, all but vocab of which are read; *AT is 0 at first.
+ * False: there are no more. Those outside of the layers come first. */
+HK_API bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at,
+                                 struct hk_model_tensor *out);
+
 /* ---- split patterns ---- */
 
 enum { HK_PRE_PATTERNS = 6 };

@@ -54,7 +54,7 @@ static uint64_t peak_now(void)
 }
 
 /* The engine keeps halves, in segments that it allocates as they are reached. */
-static uint64_t kv_bytes(const struct hke_params *p, size_t positions)
+static uint64_t kv_bytes(const struct hk_model_params *p, size_t positions)
 {
     uint64_t segments = (positions + HKK_SEGMENT - 1) / HKK_SEGMENT;
     uint64_t numbers = (uint64_t)p->kv_heads * (p->key_dim + p->value_dim) * p->layers;
@@ -98,7 +98,7 @@ static enum hk_status open_model(struct bench *b, size_t positions, struct hk_er
 static enum hk_status make_ids(struct bench *b, size_t positions, struct hk_error *err)
 {
     struct hke_random random;
-    uint32_t tokens = hke_model_params(b->model)->tokens;
+    uint32_t tokens = hke_model_tokens(b->model);
     b->id = calloc(positions, sizeof *b->id);
     if (b->id == NULL)
         return hk_fail_nomem(err);

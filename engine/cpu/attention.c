@@ -11,12 +11,12 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static size_t group_of(const struct hke_params *p)
+static size_t group_of(const struct hk_model_params *p)
 {
     return p->heads / p->kv_heads;
 }
 
-size_t hke_query_tokens(const struct hke_params *p)
+size_t hke_query_tokens(const struct hk_model_params *p)
 {
     return group_of(p) < HKK_QUERIES ? HKK_QUERIES / group_of(p) : 1;
 }
@@ -39,7 +39,7 @@ static size_t ask(const struct hke_pass *p, struct hke_worker *own, const struct
                   size_t segment, size_t *count)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = &c->model->params;
+    const struct hk_model_params *m = &c->model->params;
     size_t start = segment * HKK_SEGMENT, group = group_of(m), n = 0;
     size_t first = start > c->used + r->first ? start - c->used : r->first;
     for (size_t t = first; t < r->end; t++)
@@ -56,7 +56,7 @@ static void answer(const struct hke_pass *p, struct hke_worker *own, const struc
                    size_t segment, size_t count)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = &c->model->params;
+    const struct hk_model_params *m = &c->model->params;
     const struct hkk_segment s = {
         .keys = hke_cache_keys(&c->cache, r->layer, r->kv, segment),
         .values = hke_cache_values(&c->cache, r->layer, r->kv, segment),
@@ -71,7 +71,7 @@ static void answer(const struct hke_pass *p, struct hke_worker *own, const struc
 
 static float *attended(const struct hke_pass *p, size_t token, size_t head)
 {
-    const struct hke_params *m = &p->c->model->params;
+    const struct hk_model_params *m = &p->c->model->params;
     return p->c->att + (token * m->heads + head) * m->value_dim;
 }
 
@@ -89,7 +89,7 @@ static void first_segment(const struct hke_pass *p, struct hke_worker *own, cons
 static void next_segment(const struct hke_pass *p, struct hke_worker *own, const struct range *r,
                          size_t segment)
 {
-    const struct hke_params *m = &p->c->model->params;
+    const struct hk_model_params *m = &p->c->model->params;
     size_t count, skipped = (ask(p, own, r, segment, &count) - r->first) * group_of(m);
     for (size_t i = 0; i < count; i++)
         own->query[i].out.sum = own->part + i * m->value_dim;
@@ -100,7 +100,7 @@ static void next_segment(const struct hke_pass *p, struct hke_worker *own, const
 
 static void attend_range(const struct hke_pass *p, struct hke_worker *own, const struct range *r)
 {
-    const struct hke_params *m = &p->c->model->params;
+    const struct hk_model_params *m = &p->c->model->params;
     size_t segments = segments_of(p, r->end - 1);
     first_segment(p, own, r);
     for (size_t s = 1; s < segments; s++)
@@ -113,7 +113,7 @@ static void attend_range(const struct hke_pass *p, struct hke_worker *own, const
 static void attend_ranges(const struct hke_pass *p, struct hke_worker *own, size_t layer,
                           size_t from)
 {
-    const struct hke_params *m = &p->c->model->params;
+    const struct hk_model_params *m = &p->c->model->params;
     size_t each = hke_grain(p->c, (p->n - from) * m->kv_heads, hke_query_tokens(m));
     size_t blocks = (p->n - from + each - 1) / each, begin, end;
     while (hke_pool_take(p->c->pool, blocks * m->kv_heads, 1, &begin, &end)) {
@@ -162,7 +162,7 @@ static void attend_split(const struct hke_pass *p, struct hke_worker *own, size_
                          size_t from)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = &c->model->params;
+    const struct hk_model_params *m = &c->model->params;
     size_t each = hke_query_tokens(m), blocks = (p->n - from + each - 1) / each, begin, end;
     size_t segments = segments_of(p, p->n - 1), heads = (p->n - from) * m->heads;
     while (hke_pool_take(c->pool, blocks * m->kv_heads * segments, 1, &begin, &end)) {

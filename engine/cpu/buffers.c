@@ -27,15 +27,15 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* Columns of the widest matrix. */
-static size_t widest(const struct hke_params *p)
+static size_t widest(const struct hk_model_params *p)
 {
-    return larger(p->width, larger(p->ffn, (size_t)p->heads * p->value_dim));
+    return larger(p->hidden, larger(p->ffn, (size_t)p->heads * p->value_dim));
 }
 
 /* gate is in use where q, k, v and att are not, and starts where they do. */
 static void cut_heads(struct arena *a, struct hke_context *c)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hk_model_params *p = &c->model->params;
     struct arena heads = *a;
     c->q = cut(&heads, c->batch, (size_t)p->heads * p->key_dim * sizeof *c->q);
     c->k = cut(&heads, c->batch, (size_t)p->kv_heads * p->key_dim * sizeof *c->k);
@@ -77,7 +77,7 @@ static void cut_low(struct arena *a, const struct hke_context *c, size_t n,
 
 static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_worker *w)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hk_model_params *p = &c->model->params;
     size_t queries = hke_query_tokens(p) * (p->heads / p->kv_heads);
     size_t scratch = hkk_attend_scratch_bytes(p->key_dim, p->value_dim);
     scratch = larger(scratch, c->kernels->scratch_bytes(widest(p), c->batch));
@@ -90,8 +90,8 @@ static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_
         .query = cut(a, queries, sizeof(struct hkk_query)),
         .running = cut(a, queries, sizeof(struct hkk_attention)),
         .part = cut(a, queries, p->value_dim * sizeof(float)),
-        .x = cut(a, p->width, sizeof(float)),
-        .h = cut(a, p->width, sizeof(float)),
+        .x = cut(a, p->hidden, sizeof(float)),
+        .h = cut(a, p->hidden, sizeof(float)),
     };
     cut_acts(a, c, 1, w->acts);
     cut_low(a, c, 1, w->low);
@@ -99,9 +99,9 @@ static void cut_worker(struct arena *a, const struct hke_context *c, struct hke_
 
 static void cut_all(struct arena *a, struct hke_context *c)
 {
-    const struct hke_params *p = &c->model->params;
-    c->x = cut(a, c->batch, p->width * sizeof *c->x);
-    c->h = cut(a, c->batch, p->width * sizeof *c->h);
+    const struct hk_model_params *p = &c->model->params;
+    c->x = cut(a, c->batch, p->hidden * sizeof *c->x);
+    c->h = cut(a, c->batch, p->hidden * sizeof *c->h);
     cut_heads(a, c);
     cut_acts(a, c, c->batch, c->acts);
     cut_tiles(a, c);

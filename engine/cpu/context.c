@@ -17,14 +17,14 @@ static size_t smaller(size_t a, size_t b)
 static enum hk_status settle(struct hke_context *c, const struct hke_context_options *opt,
                              struct hk_error *err)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hk_model_params *p = &c->model->params;
     c->positions = opt->positions > 0 ? opt->positions : p->context;
     c->batch = opt->batch > 0 ? opt->batch : DEFAULT_BATCH;
     if (c->positions > HKE_MAX_POSITIONS || c->batch > HKE_MAX_BATCH)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "a context of %zu positions in batches of %zu: at most %d and %d",
                        c->positions, c->batch, (int)HKE_MAX_POSITIONS, (int)HKE_MAX_BATCH);
-    if (p->rope.scaling == HKE_ROPE_DYNAMIC && c->positions > p->context)
+    if (p->rope.kind == HK_ROPE_DYNAMIC && c->positions > p->context)
         return hk_fail(
             err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
             "a context of %zu positions: beyond the %u of the model its rope would change "

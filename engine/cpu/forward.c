@@ -7,7 +7,7 @@
  */
 #include "engine/model.h"
 
-static const struct hke_params *params(const struct hke_pass *p)
+static const struct hk_model_params *params(const struct hke_pass *p)
 {
     return &p->c->model->params;
 }
@@ -28,7 +28,7 @@ static void barrier(const struct hke_pass *p)
 /* The normed stream of the tokens from FROM on, for this worker. */
 static float *normed(const struct hke_pass *p, const struct hke_worker *own, size_t from)
 {
-    return hke_pass_alone(p) ? own->h : p->c->h + from * params(p)->width;
+    return hke_pass_alone(p) ? own->h : p->c->h + from * params(p)->hidden;
 }
 
 /* Complete the stream X of token T by what the layer before added (the embedding, if there is
@@ -37,12 +37,12 @@ static void norm_token(const struct hke_pass *p, float *x, const float *added, c
                        size_t t, float *out)
 {
     const struct hke_context *c = p->c;
-    size_t width = params(p)->width;
+    size_t width = params(p)->hidden;
     if (added == NULL)
         hke_embed(c->model, p->id[t], x);
     else
         c->kernels->add(x, added, width);
-    c->kernels->rms_norm(out, x, norm, width, params(p)->epsilon);
+    c->kernels->rms_norm(out, x, norm, width, (float)params(p)->epsilon);
 }
 
 /* Likewise all tokens from FROM on, for the product with IN, which is of these. */
@@ -50,7 +50,7 @@ static void norm_all(const struct hke_pass *p, const struct hke_worker *own, con
                      bool first, size_t from, const struct hke_input *in)
 {
     const struct hke_context *c = p->c;
-    size_t width = params(p)->width, begin, end;
+    size_t width = params(p)->hidden, begin, end;
     if (hke_pass_alone(p)) {
         norm_token(p, own->x, first ? NULL : c->h, norm, 0, own->h);
         hke_input_round(p, in, 0);
@@ -69,13 +69,13 @@ static void norm_all(const struct hke_pass *p, const struct hke_worker *own, con
 static void turn_head(const struct hke_pass *p, float *y, size_t head, size_t token,
                       const float *bias, const float *norm)
 {
-    const struct hke_params *m = params(p);
+    const struct hk_model_params *m = params(p);
     const struct hkk_table *k = p->c->kernels;
     if (bias != NULL)
         k->add(y, bias + head * m->key_dim, m->key_dim);
     if (norm != NULL)
-        k->rms_norm(y, y, norm, m->key_dim, m->epsilon);
-    k->rope(y, hke_cache_turns(&p->c->cache, p->c->used + token), m->rope_dims / 2, m->neox);
+        k->rms_norm(y, y, norm, m->key_dim, (float)m->epsilon);
+    k->rope(y, hke_cache_turns(&p->c->cache, p->c->used + token), m->rope_dims / 2, m->halves);
 }
 
 /* The key of HEAD into the cache. */
@@ -83,7 +83,7 @@ static void store_key(const struct hke_pass *p, const struct hke_layer *l, size_
                       size_t head, size_t token)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = params(p);
+    const struct hk_model_params *m = params(p);
     size_t position = c->used + token;
     float *key = c->k + (token * m->kv_heads + head) * m->key_dim;
     turn_head(p, key, head, token, l->k_bias, l->k_norm);
@@ -95,7 +95,7 @@ static void store_value(const struct hke_pass *p, const struct hke_layer *l, siz
                         size_t head, size_t token)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = params(p);
+    const struct hk_model_params *m = params(p);
     size_t position = c->used + token;
     float *value = c->v + (token * m->kv_heads + head) * m->value_dim;
     uint16_t *values = hke_cache_values(&c->cache, layer, head, position / HKK_SEGMENT);
@@ -107,7 +107,7 @@ static void store_value(const struct hke_pass *p, const struct hke_layer *l, siz
 /* Finish the HEAD of queries, keys and values, counted through in this order, of TOKEN. */
 static void place_head(const struct hke_pass *p, size_t layer, size_t head, size_t token)
 {
-    const struct hke_params *m = params(p);
+    const struct hk_model_params *m = params(p);
     const struct hke_layer *l = &p->c->model->layers[layer];
     if (head < m->heads)
         turn_head(p, p->c->q + (token * m->heads + head) * m->key_dim, head, token, l->q_bias,
@@ -133,7 +133,7 @@ static void project(const struct hke_pass *p, struct hke_worker *own, size_t lay
                     const struct hke_input *in)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = params(p);
+    const struct hk_model_params *m = params(p);
     const struct hke_layer *l = &c->model->layers[layer];
     size_t heads = m->heads + (size_t)2 * m->kv_heads, begin, end;
     bool whole = heads >= (size_t)hke_pool_workers(c->pool) * 4;
@@ -154,7 +154,7 @@ static void project(const struct hke_pass *p, struct hke_worker *own, size_t lay
 static void look_back(const struct hke_pass *p, struct hke_worker *own, size_t layer, size_t from)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = params(p);
+    const struct hk_model_params *m = params(p);
     const struct hke_layer *l = &c->model->layers[layer];
     const struct hke_matrix *qkv[] = {&l->q, &l->k, &l->v}, *o[] = {&l->o};
     size_t att = (size_t)m->heads * m->value_dim;
@@ -169,7 +169,7 @@ static void look_back(const struct hke_pass *p, struct hke_worker *own, size_t l
     hke_input_of(p, own, c->att + from * att, p->n - from, o, 1, &in);
     hke_input_round_all(p, &in);
     hke_lower(p, own, &in);
-    hke_multiply(p, own, &in, &l->o, c->h + from * m->width);
+    hke_multiply(p, own, &in, &l->o, c->h + from * m->hidden);
     barrier(p);
 }
 
@@ -177,7 +177,7 @@ static void feed_forward(const struct hke_pass *p, struct hke_worker *own, size_
                          size_t from)
 {
     const struct hke_context *c = p->c;
-    const struct hke_params *m = params(p);
+    const struct hk_model_params *m = params(p);
     const struct hke_layer *l = &c->model->layers[layer];
     const struct hke_matrix *both[] = {&l->gate, &l->up}, *down[] = {&l->down};
     struct hke_input in;
@@ -189,7 +189,7 @@ static void feed_forward(const struct hke_pass *p, struct hke_worker *own, size_
     hke_input_of(p, own, c->gate, p->n - from, down, 1, &in);
     hke_input_round_all(p, &in);
     hke_lower(p, own, &in);
-    hke_multiply(p, own, &in, &l->down, c->h + from * m->width);
+    hke_multiply(p, own, &in, &l->down, c->h + from * m->hidden);
     barrier(p);
 }
 
@@ -199,7 +199,7 @@ static void feed_forward(const struct hke_pass *p, struct hke_worker *own, size_
  * of them may be asked for later. */
 static void complete_stream(const struct hke_pass *p, const struct hke_worker *own)
 {
-    size_t width = params(p)->width, begin, end;
+    size_t width = params(p)->hidden, begin, end;
     if (hke_pass_alone(p)) {
         p->c->kernels->add(own->x, p->c->h, width);
         return;
@@ -216,16 +216,16 @@ static void norm_rows(const struct hke_pass *p, const struct hke_worker *own,
 {
     const struct hke_context *c = p->c;
     const float *norm = c->model->output_norm;
-    size_t width = params(p)->width, begin, end;
+    size_t width = params(p)->hidden, begin, end;
     if (hke_pass_alone(p)) {
-        c->kernels->rms_norm(own->h, own->x, norm, width, params(p)->epsilon);
+        c->kernels->rms_norm(own->h, own->x, norm, width, (float)params(p)->epsilon);
         hke_input_round(p, in, 0);
         return;
     }
     while (take(p, p->rows, &begin, &end))
         for (size_t t = begin; t < end; t++) {
             c->kernels->rms_norm(c->h + t * width, c->x + (p->first + t) * width, norm, width,
-                                 params(p)->epsilon);
+                                 (float)params(p)->epsilon);
             hke_input_round(p, in, t);
         }
     barrier(p);
@@ -272,10 +272,10 @@ static void forward_logits(void *arg, unsigned worker, unsigned workers)
 /* Multiply-adds of a layer that several workers do no sooner than one, with five barriers. */
 enum { LITTLE = 1 << 16 };
 
-static size_t layer_weights(const struct hke_params *m)
+static size_t layer_weights(const struct hk_model_params *m)
 {
     size_t heads = m->heads + (size_t)m->kv_heads;
-    return m->width * (heads * m->key_dim + heads * m->value_dim + (size_t)3 * m->ffn);
+    return m->hidden * (heads * m->key_dim + heads * m->value_dim + (size_t)3 * m->ffn);
 }
 
 static void run(struct hke_pass *p, hke_pool_fn *fn)

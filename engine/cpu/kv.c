@@ -11,22 +11,22 @@ struct layout {
     size_t all;
 };
 
-static size_t key_halves(const struct hke_params *p)
+static size_t key_halves(const struct hk_model_params *p)
 {
     return (size_t)HKK_SEGMENT * p->key_dim;
 }
 
-static size_t value_halves(const struct hke_params *p)
+static size_t value_halves(const struct hk_model_params *p)
 {
     return (size_t)HKK_SEGMENT * p->value_dim;
 }
 
-static size_t layer_halves(const struct hke_params *p)
+static size_t layer_halves(const struct hk_model_params *p)
 {
     return p->kv_heads * (key_halves(p) + value_halves(p));
 }
 
-static size_t parts(const struct hke_params *p)
+static size_t parts(const struct hk_model_params *p)
 {
     return (size_t)HKE_SPLIT_TOKENS * p->heads;
 }
@@ -38,7 +38,7 @@ static bool add_part(struct layout *l, size_t bytes, size_t *part)
            !__builtin_add_overflow(l->all, *part -= *part % HKK_ALIGN, &l->all);
 }
 
-static bool lay_out(const struct hke_params *p, struct layout *l)
+static bool lay_out(const struct hk_model_params *p, struct layout *l)
 {
     size_t halves;
     *l = (struct layout){0};
@@ -70,7 +70,7 @@ void hke_cache_free(struct hke_cache *c)
 /* Segment I, with the turns of its positions. */
 static enum hk_status add_segment(struct hke_cache *c, size_t i, struct hk_error *err)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hk_model_params *p = &c->model->params;
     struct layout l;
     lay_out(p, &l);
     char *base = hke_alloc(l.all, c->huge_pages);
@@ -107,13 +107,13 @@ const float *hke_cache_turns(const struct hke_cache *c, size_t position)
 /* In a layer all heads' keys come first, then all heads' values. */
 uint16_t *hke_cache_keys(const struct hke_cache *c, size_t layer, size_t head, size_t segment)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hk_model_params *p = &c->model->params;
     return c->segment[segment].halves + layer * layer_halves(p) + head * key_halves(p);
 }
 
 uint16_t *hke_cache_values(const struct hke_cache *c, size_t layer, size_t head, size_t segment)
 {
-    const struct hke_params *p = &c->model->params;
+    const struct hk_model_params *p = &c->model->params;
     return c->segment[segment].halves + layer * layer_halves(p) + p->kv_heads * key_halves(p) +
            head * value_halves(p);
 }

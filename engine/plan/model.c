@@ -3,17 +3,12 @@
 
 #include "engine/model.h"
 
-/* In this order, so that what is not run is never reported as broken: architecture, features,
- * types; then contents. */
+/* In this order, so that what is not run is never reported as broken. */
 static enum hk_status load(struct hke_model *m, struct hk_error *err)
 {
-    enum hk_status st = hke_arch_of(m->file, &m->arch, err);
-    if (st == HK_OK)
-        st = hke_check_features(m->file, m->arch, err);
+    enum hk_status st = hk_model_params_read(&m->params, m->file, err);
     if (st == HK_OK)
         st = hke_check_types(m->file, err);
-    if (st == HK_OK)
-        st = hke_read_params(m->file, m->arch, &m->params, err);
     if (st == HK_OK)
         st = hke_bind_weights(m, err);
     if (st == HK_OK)
@@ -44,7 +39,12 @@ void hke_model_free(struct hke_model **m)
     *m = NULL;
 }
 
-const struct hke_params *hke_model_params(const struct hke_model *m)
+const struct hk_model_params *hke_model_params(const struct hke_model *m)
 {
     return &m->params;
+}
+
+uint32_t hke_model_tokens(const struct hke_model *m)
+{
+    return m->tokens;
 }

@@ -157,7 +157,7 @@ static uint32_t named_tokens(const struct hk_array *tokens)
 /* The rows of the embedding decide how many logits there are; its tokens must all have one. */
 static void count_vocab(struct binding *b)
 {
-    struct hke_params *p = &b->m->params;
+    struct hk_model_params *p = &b->m->params;
     if (b->status != HK_OK)
         return;
     const struct hk_tensor *t = hk_tensor_find(b->m->file, "token_embd.weight");
@@ -170,7 +170,7 @@ static void count_vocab(struct binding *b)
         return;
     }
     p->vocab = (uint32_t)t->shape[0];
-    p->tokens = p->vocab;
+    b->m->tokens = p->vocab;
     const struct hk_kv *kv = hk_kv_find(b->m->file, "tokenizer.ggml.tokens");
     if (kv == NULL)
         return;
@@ -178,73 +178,78 @@ static void count_vocab(struct binding *b)
     b->status = hk_kv_array(kv, HK_ARRAY_STRING, &tokens, b->err);
     if (b->status != HK_OK)
         return;
-    p->tokens = named_tokens(&tokens);
+    b->m->tokens = named_tokens(&tokens);
     hk_array_free(&tokens);
-    if (p->tokens > p->vocab || p->tokens == 0)
+    if (b->m->tokens > p->vocab || b->m->tokens == 0)
         b->status =
             hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
-                    "the vocabulary has %u tokens, the embedding %u rows", p->tokens, p->vocab);
+                    "the vocabulary has %u tokens, the embedding %u rows", b->m->tokens, p->vocab);
 }
 
-static void bind_whole(struct binding *b)
+/* The place of matrix T; NULL: it is a vector. */
+static struct hke_matrix *place_of_matrix(struct hke_model *m, const struct hk_model_tensor *t)
 {
-    struct hke_model *m = b->m;
-    const struct hke_params *p = &m->params;
-    count_vocab(b);
-    matrix(b, "token_embd.weight", p->vocab, p->width, &m->embedding);
-    vector(b, "output_norm.weight", p->width, &m->output_norm);
-    if (hk_tensor_find(m->file, "output.weight") != NULL)
-        matrix(b, "output.weight", p->vocab, p->width, &m->output);
-    if (hk_tensor_find(m->file, "rope_freqs.weight") != NULL)
-        vector(b, "rope_freqs.weight", p->rope_dims / 2, &m->rope_factors);
-}
-
-static void layer_matrices(struct binding *b, const struct hke_params *p, uint32_t i,
-                           struct hke_layer *l)
-{
-    const struct {
-        const char *name;
-        size_t rows, cols;
-        struct hke_matrix *out;
-    } all[] = {
-        {"attn_q", (size_t)p->heads * p->key_dim, p->width, &l->q},
-        {"attn_k", (size_t)p->kv_heads * p->key_dim, p->width, &l->k},
-        {"attn_v", (size_t)p->kv_heads * p->value_dim, p->width, &l->v},
-        {"attn_output", p->width, (size_t)p->heads * p->value_dim, &l->o},
-        {"ffn_gate", p->ffn, p->width, &l->gate},
-        {"ffn_up", p->ffn, p->width, &l->up},
-        {"ffn_down", p->width, p->ffn, &l->down},
-    };
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.%u.%s.weight", i, all[k].name);
-        matrix(b, name, all[k].rows, all[k].cols, all[k].out);
+    struct hke_layer *l = &m->layers[t->layer];
+    switch (t->role) {
+    case HK_ROLE_EMBEDDING:
+        return &m->embedding;
+    case HK_ROLE_OUTPUT:
+        return &m->output;
+    case HK_ROLE_Q:
+        return &l->q;
+    case HK_ROLE_K:
+        return &l->k;
+    case HK_ROLE_V:
+        return &l->v;
+    case HK_ROLE_ATTN_OUTPUT:
+        return &l->o;
+    case HK_ROLE_FFN_GATE:
+        return &l->gate;
+    case HK_ROLE_FFN_UP:
+        return &l->up;
+    case HK_ROLE_FFN_DOWN:
+        return &l->down;
+    default:
+        return NULL;
     }
 }
 
-static void layer_vectors(struct binding *b, const struct hke_params *p, uint32_t i,
-                          struct hke_layer *l)
+static float **place_of_vector(struct hke_model *m, const struct hk_model_tensor *t)
 {
-    const struct {
-        const char *name;
-        unsigned extra; /* 0: in every architecture */
-        size_t n;
-        float **out;
-    } all[] = {
-        {"attn_norm.weight", 0, p->width, &l->attn_norm},
-        {"ffn_norm.weight", 0, p->width, &l->ffn_norm},
-        {"attn_q.bias", HKE_Q_BIAS, (size_t)p->heads * p->key_dim, &l->q_bias},
-        {"attn_k.bias", HKE_K_BIAS, (size_t)p->kv_heads * p->key_dim, &l->k_bias},
-        {"attn_v.bias", HKE_V_BIAS, (size_t)p->kv_heads * p->value_dim, &l->v_bias},
-        {"attn_q_norm.weight", HKE_Q_NORM, p->key_dim, &l->q_norm},
-        {"attn_k_norm.weight", HKE_K_NORM, p->key_dim, &l->k_norm},
-    };
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        char name[64];
-        snprintf(name, sizeof name, "blk.%u.%s", i, all[k].name);
-        if (all[k].extra == 0 || (b->m->arch->extras & all[k].extra) != 0)
-            vector(b, name, all[k].n, all[k].out);
+    struct hke_layer *l = &m->layers[t->layer];
+    switch (t->role) {
+    case HK_ROLE_OUTPUT_NORM:
+        return &m->output_norm;
+    case HK_ROLE_ROPE_FACTORS:
+        return &m->rope_factors;
+    case HK_ROLE_ATTN_NORM:
+        return &l->attn_norm;
+    case HK_ROLE_FFN_NORM:
+        return &l->ffn_norm;
+    case HK_ROLE_Q_BIAS:
+        return &l->q_bias;
+    case HK_ROLE_K_BIAS:
+        return &l->k_bias;
+    case HK_ROLE_V_BIAS:
+        return &l->v_bias;
+    case HK_ROLE_Q_NORM:
+        return &l->q_norm;
+    case HK_ROLE_K_NORM:
+        return &l->k_norm;
+    default:
+        return NULL;
     }
+}
+
+static void bind_tensor(struct binding *b, const struct hk_model_tensor *t)
+{
+    struct hke_matrix *w = place_of_matrix(b->m, t);
+    if (t->optional && hk_tensor_find(b->m->file, t->name) == NULL)
+        return;
+    if (w != NULL)
+        matrix(b, t->name, t->rows, t->cols, w);
+    else
+        vector(b, t->name, t->cols, place_of_vector(b->m, t));
 }
 
 /* ---- what has no place ---- */
@@ -268,27 +273,27 @@ static void refuse_others(struct binding *b)
         const struct hk_tensor *t = hk_tensor_at(f, i);
         if (bsearch(&t, b->bound, b->count, sizeof(struct hk_tensor *), by_address) != NULL)
             continue;
-        b->status =
-            hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
-                    "tensor %.*s has no place in a %s model", HK_STR(t->name), b->m->arch->name);
+        b->status = hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
+                            "tensor %.*s has no place in a %s model", HK_STR(t->name),
+                            b->m->params.architecture);
         return;
     }
 }
 
 enum hk_status hke_bind_weights(struct hke_model *m, struct hk_error *err)
 {
-    const struct hke_params *p = &m->params;
+    const struct hk_model_params *p = &m->params;
     struct binding b = {.m = m, .err = err};
+    struct hk_model_tensor t;
+    size_t at = 0;
     b.budget = hk_file_size(m->file) * WEIGHTS_A_BYTE + WEIGHTS_FREE;
     b.bound = calloc(hk_tensor_count(m->file) + 1, sizeof(struct hk_tensor *));
     m->layers = calloc(p->layers, sizeof *m->layers);
     if (b.bound == NULL || m->layers == NULL)
         b.status = hk_fail_nomem(err);
-    bind_whole(&b);
-    for (uint32_t i = 0; i < p->layers && b.status == HK_OK; i++) {
-        layer_matrices(&b, p, i, &m->layers[i]);
-        layer_vectors(&b, p, i, &m->layers[i]);
-    }
+    count_vocab(&b);
+    while (b.status == HK_OK && hk_model_tensor_next(p, &at, &t))
+        bind_tensor(&b, &t);
     refuse_others(&b);
     free(b.bound);
     return b.status;

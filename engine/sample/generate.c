@@ -29,7 +29,7 @@ static enum hk_status pick(const struct hke_context *c, struct hke_sampler *samp
                            struct hk_error *err)
 {
     const float *logits = hke_logits(c);
-    size_t n = c->model->params.tokens;
+    size_t n = c->model->tokens;
     if (sampler == NULL)
         return hke_argmax(logits, n, id, err);
     enum hk_status st = hke_sampler_pick(sampler, logits, n, id, err);

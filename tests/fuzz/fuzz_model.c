@@ -6,9 +6,9 @@
 /* A pass costs as much as its sizes say; these are enough for every shape of heads and blocks. */
 enum { MAX_WIDTH = 1024, MAX_LAYERS = 4, POSITIONS = 4 };
 
-static bool is_small(const struct hke_params *p)
+static bool is_small(const struct hk_model_params *p)
 {
-    return p->layers <= MAX_LAYERS && p->width <= MAX_WIDTH && p->ffn <= MAX_WIDTH &&
+    return p->layers <= MAX_LAYERS && p->hidden <= MAX_WIDTH && p->ffn <= MAX_WIDTH &&
            p->heads <= 32 && p->key_dim <= MAX_WIDTH && p->value_dim <= MAX_WIDTH &&
            p->vocab <= MAX_WIDTH;
 }

@@ -24,7 +24,7 @@ static const struct refusal refusals[] = {
     {"llama", {MINI_YES_NO, "llama.attention.causal", 0, NULL}, HK_E_UNSUPPORTED, "causal"},
     {"llama", {MINI_TEXT, "llama.rope.scaling.type", 0, "longrope"}, HK_E_UNSUPPORTED, "rope scaling 'longrope'"},
     {"llama", {MINI_NUMBER, "llama.rope.scaling.type", 1, NULL}, HK_E_FORMAT, "llama.rope.scaling.type"},
-    {"llama", {MINI_TEXT, "hk.rope_style", 0, "spiral"}, HK_E_UNSUPPORTED, "hk.rope_style 'spiral'"},
+    {"llama", {MINI_TEXT, "hk.rope_style", 0, "spiral"}, HK_E_UNSUPPORTED, "key hk.rope_style: order of rows 'spiral'"},
     {"llama", {MINI_OPAQUE, "blk.1.ffn_up.weight", 0, NULL}, HK_E_UNSUPPORTED, "tensor blk.1.ffn_up.weight: type dq6"},
 
     {"llama", {MINI_DROP, "llama.block_count", 0, NULL}, HK_E_MISSING, "llama.block_count"},
@@ -36,7 +36,7 @@ static const struct refusal refusals[] = {
     {"llama", {MINI_NUMBER, "llama.block_count", 0, NULL}, HK_E_RANGE, "llama.block_count is 0"},
     {"llama", {MINI_NUMBER, "llama.block_count", -1, NULL}, HK_E_RANGE, "llama.block_count is -1"},
     {"llama", {MINI_TEXT, "llama.block_count", 0, "2"}, HK_E_FORMAT, "llama.block_count"},
-    {"llama", {MINI_NUMBER, "llama.block_count", 3, NULL}, HK_E_MISSING, "no tensor blk.2.attn_q.weight"},
+    {"llama", {MINI_NUMBER, "llama.block_count", 3, NULL}, HK_E_MISSING, "no tensor blk.2.attn_norm.weight"},
     {"llama", {MINI_NUMBER, "llama.block_count", 1, NULL}, HK_E_UNSUPPORTED, "tensor blk.1."},
     {"llama", {MINI_NUMBER, "llama.attention.head_count_kv", 3, NULL}, HK_E_FORMAT, "2 heads cannot share 3"},
     {"llama", {MINI_NUMBER, "llama.attention.key_length", 1048577, NULL}, HK_E_RANGE, "llama.attention.key_length"},
@@ -158,7 +158,7 @@ static void check_batches(void)
 {
     static const size_t batches[] = {7, 64, 256, 512};
     const char *arch;
-    for (size_t a = 0; (arch = hke_architecture(a)) != NULL; a++) {
+    for (size_t a = 0; (arch = hk_architecture(a)) != NULL; a++) {
         bool same = logits_of(arch, as_is, 1, first);
         for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
             same = logits_of(arch, as_is, batches[i], second) && same &&

@@ -380,10 +380,8 @@ static bool near(double a, double b)
 /* What the engine makes of M's keys. */
 static bool prepare(struct model *m, struct hke_model *model)
 {
-    const struct hke_arch *arch;
     m->file.tensor_count = 64; /* layers are no more */
-    bool good = hke_arch_of(&m->file, &arch, &m->err) == HK_OK &&
-                hke_read_params(&m->file, arch, &model->params, &m->err) == HK_OK &&
+    bool good = hk_model_params_read(&model->params, &m->file, &m->err) == HK_OK &&
                 hke_rope_prepare(model, &m->err) == HK_OK;
     m->file.tensor_count = 0;
     return good;
@@ -397,7 +395,7 @@ static void test_turns(void)
         bool good = read_change(&m, ropes[i].change) == HK_OK && finish(&m) && prepare(&m, &model);
         if (!good)
             printf("# %s\n", m.err.text);
-        good = good && model.params.neox && model.params.rope_dims == 2 * ropes[i].pairs &&
+        good = good && model.params.halves && model.params.rope_dims == 2 * ropes[i].pairs &&
                near(model.params.rope.magnitude, ropes[i].stretch);
         for (unsigned k = 0; good && k < ropes[i].pairs; k++)
             if (!near(model.rope_frequency[k], ropes[i].turns[k])) {

@@ -1,0 +1,83 @@
+/* The families of models that are read, written and run: one row each. */
+#include <string.h>
+
+#include "libhkfmt/model/model.h"
+
+/* What the classes of transformers have as defaults that are not the same for all is here; the
+ * others are where the field is read (hf/config.c). */
+/* clang-format off */
+static const struct hk_family families[] = {
+    {
+        .model_type = "llama",
+        .class_name = "LlamaForCausalLM",
+        .architecture = "llama",
+        .pairs_in_gguf = true,
+        .factors_in_gguf = true,
+        .config_epsilon = 1e-6,
+    },
+    {
+        .model_type = "mistral",
+        .class_name = "MistralForCausalLM",
+        .architecture = "llama",
+        .also = "mistral",
+        .pairs_in_gguf = true,
+        .factors_in_gguf = true,
+        .slides = true,
+        .config_epsilon = 1e-6,
+    },
+    {
+        .model_type = "qwen2",
+        .class_name = "Qwen2ForCausalLM",
+        .architecture = "qwen2",
+        .tensors = HK_HAS_QKV_BIAS,
+        .config_epsilon = 1e-6,
+    },
+    {
+        .model_type = "qwen3",
+        .class_name = "Qwen3ForCausalLM",
+        .architecture = "qwen3",
+        .tensors = HK_HAS_QK_NORM,
+        .head_dim = 128,
+        .config_epsilon = 1e-6,
+    },
+};
+/* clang-format on */
+
+enum { FAMILIES = sizeof families / sizeof *families };
+
+const struct hk_family *hk_family_of_type(struct hk_bytes model_type)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (hk_bytes_are(model_type, families[i].model_type))
+            return &families[i];
+    return NULL;
+}
+
+const struct hk_family *hk_family_of_architecture(struct hk_bytes architecture, const char **name)
+{
+    for (size_t i = 0; i < 2 * FAMILIES; i++) {
+        const struct hk_family *family = &families[i % FAMILIES];
+        const char *own = i < FAMILIES ? family->architecture : family->also;
+        if (own != NULL && hk_bytes_are(architecture, own)) {
+            *name = own;
+            return family;
+        }
+    }
+    return NULL;
+}
+
+/* Names that several rows have count once. */
+const char *hk_architecture(size_t i)
+{
+    for (size_t k = 0; k < 2 * FAMILIES; k++) {
+        const struct hk_family *family = &families[k % FAMILIES], *first;
+        const char *own = k < FAMILIES ? family->architecture : family->also, *name;
+        if (own == NULL)
+            continue;
+        first =
+            hk_family_of_architecture((struct hk_bytes){(const uint8_t *)own, strlen(own)}, &name);
+        if (first == family && i-- == 0)
+            return name;
+    }
+    return NULL;
+}

@@ -1,0 +1,303 @@
+/* Hyperparameters from metadata, for whoever runs, writes or changes a model: what is absent has
+ * the default of the file format, what is not run is refused, nothing is taken unchecked. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libhkfmt/model/model.h"
+
+/* No dimension of a model comes near it, and products of three fit 64 bits. */
+enum { MAX_SIZE = 1 << 20 };
+
+struct params_reading {
+    const struct hk_key_source *s;
+    const char *architecture;
+    bool runs; /* HK_PARAMS_TO_RUN */
+    struct hk_error *err;
+    enum hk_status st; /* of the first failure: after it nothing is read */
+};
+
+static const struct hk_kv *find_param(const struct params_reading *r, enum hk_model_key key)
+{
+    return hk_key_find(r->s, r->architecture, key);
+}
+
+static void fail_missing_key(struct params_reading *r, enum hk_model_key key)
+{
+    r->st = hk_fail(r->err, HK_E_MISSING, HK_NO_OFFSET, "no key %s",
+                    hk_key_text(r->architecture, key).s);
+}
+
+/* An integer of 1 to MAX_SIZE; where the key is absent FALLBACK, and 0 there means that it must not
+ * be in a model that is run. */
+static uint32_t read_size(struct params_reading *r, enum hk_model_key key, uint32_t fallback)
+{
+    const struct hk_kv *kv = find_param(r, key);
+    int64_t v = fallback;
+    if (r->st != HK_OK)
+        return fallback;
+    if (kv != NULL)
+        r->st = hk_kv_int(kv, &v, r->err);
+    else if (fallback == 0 && r->runs)
+        fail_missing_key(r, key);
+    if (r->st == HK_OK && kv != NULL && (v < 1 || v > MAX_SIZE))
+        r->st = hk_fail(r->err, HK_E_RANGE, kv->offset, "key %.*s is %lld, not 1 to %d",
+                        HK_STR(kv->key), (long long)v, (int)MAX_SIZE);
+    return r->st == HK_OK ? (uint32_t)v : fallback;
+}
+
+/* A finite number above 0, or at least 0 where ZERO is allowed. */
+static double read_number(struct params_reading *r, enum hk_model_key key, bool zero,
+                          double fallback)
+{
+    const struct hk_kv *kv = find_param(r, key);
+    double v = fallback;
+    if (r->st != HK_OK || kv == NULL)
+        return fallback;
+    r->st = hk_kv_float(kv, &v, r->err);
+    if (r->st == HK_OK && !((v > 0 || (zero && v == 0)) && isfinite(v)))
+        r->st = hk_fail(r->err, HK_E_RANGE, kv->offset, "key %.*s is %g, not a number %s 0",
+                        HK_STR(kv->key), v, zero ? "from" : "above");
+    return r->st == HK_OK ? v : fallback;
+}
+
+static double read_positive(struct params_reading *r, enum hk_model_key key, double fallback)
+{
+    return read_number(r, key, false, fallback);
+}
+
+/* ---- features ---- */
+
+static int64_t read_feature_count(struct params_reading *r, enum hk_model_key key, const char *what)
+{
+    const struct hk_kv *kv = find_param(r, key);
+    int64_t v = 0;
+    if (r->st != HK_OK || kv == NULL)
+        return 0;
+    r->st = hk_kv_int(kv, &v, r->err);
+    if (r->st == HK_OK && v != 0 && r->runs)
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset, "key %.*s is %lld: %s not supported",
+                        HK_STR(kv->key), (long long)v, what);
+    return v;
+}
+
+static bool read_causal(struct params_reading *r)
+{
+    const struct hk_kv *kv = find_param(r, HK_KEY_CAUSAL);
+    bool causal = true;
+    if (r->st != HK_OK || kv == NULL)
+        return true;
+    r->st = hk_kv_bool(kv, &causal, r->err);
+    if (r->st == HK_OK && !causal && r->runs)
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
+                        "key %.*s is false: attention that is not causal is not supported",
+                        HK_STR(kv->key));
+    return causal;
+}
+
+/* It would change the magnitude; no model of these families has it. */
+static double read_log_multiplier(struct params_reading *r)
+{
+    const struct hk_kv *kv = find_param(r, HK_KEY_YARN_LOG_MULTIPLIER);
+    double v = 0;
+    if (r->st != HK_OK || kv == NULL)
+        return 0;
+    r->st = hk_kv_float(kv, &v, r->err);
+    if (r->st == HK_OK && v != 0 && r->runs)
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
+                        "key %.*s is %g, which is not "
+                        "supported",
+                        HK_STR(kv->key), v);
+    return v;
+}
+
+/* The text of KV, which may be NULL; false where there is none. */
+static bool read_text(struct params_reading *r, const struct hk_kv *kv, struct hk_bytes *out)
+{
+    if (r->st == HK_OK && kv != NULL)
+        r->st = hk_kv_string(kv, out, r->err);
+    return r->st == HK_OK && kv != NULL;
+}
+
+/* What the file names; or linear where only a factor is there. */
+static enum hk_rope_kind read_scaling_kind(struct params_reading *r)
+{
+    const struct hk_kv *kv = find_param(r, HK_KEY_SCALING_TYPE);
+    const bool factor = find_param(r, HK_KEY_SCALING_FACTOR) != NULL ||
+                        find_param(r, HK_KEY_ROPE_SCALE_LINEAR) != NULL;
+    enum hk_rope_kind kind = factor ? HK_ROPE_LINEAR : HK_ROPE_NONE;
+    struct hk_bytes name;
+    if (read_text(r, kv, &name) && !hk_rope_kind_of(name, &kind))
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
+                        "key %.*s: rope scaling '%.*s' is not supported", HK_STR(kv->key),
+                        HK_STR(name));
+    return kind;
+}
+
+static bool read_halves(struct params_reading *r, bool fallback)
+{
+    const struct hk_kv *kv = find_param(r, HK_KEY_ROPE_STYLE);
+    struct hk_bytes style;
+    if (!read_text(r, kv, &style))
+        return fallback;
+    const bool halves = hk_bytes_are(style, "neox");
+    if (!halves && !hk_bytes_are(style, "norm"))
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
+                        "key %.*s: order of rows '%.*s' is not supported", HK_STR(kv->key),
+                        HK_STR(style));
+    return halves;
+}
+
+/* What is not run is never reported as broken: it comes first. */
+static void read_features(struct params_reading *r, struct hk_model_params *p)
+{
+    p->window = read_feature_count(r, HK_KEY_SLIDING_WINDOW, "attention in a sliding window is");
+    p->experts = read_feature_count(r, HK_KEY_EXPERT_COUNT, "mixtures of experts are");
+    p->causal = read_causal(r);
+    p->rope.kind = read_scaling_kind(r);
+    p->rope.log_multiplier = read_log_multiplier(r);
+    p->halves = read_halves(r, !p->family->pairs_in_gguf);
+}
+
+/* ---- sizes ---- */
+
+static void read_sizes(struct params_reading *r, struct hk_model_params *p)
+{
+    p->layers = read_size(r, HK_KEY_BLOCK_COUNT, 0);
+    p->hidden = read_size(r, HK_KEY_EMBEDDING_LENGTH, 0);
+    p->ffn = read_size(r, HK_KEY_FEED_FORWARD_LENGTH, 0);
+    p->heads = read_size(r, HK_KEY_HEAD_COUNT, 0);
+    p->kv_heads = read_size(r, HK_KEY_HEAD_COUNT_KV, p->heads);
+    p->context = read_size(r, HK_KEY_CONTEXT_LENGTH, 2048);
+    if (r->st != HK_OK)
+        return;
+    if (p->kv_heads != 0 && p->heads % p->kv_heads != 0)
+        r->st = hk_fail(r->err, HK_E_FORMAT, HK_NO_OFFSET,
+                        "%u heads cannot share %u heads of keys and values", p->heads, p->kv_heads);
+    else if (p->layers > r->s->max_layers)
+        r->st = hk_fail(r->err, HK_E_RANGE, find_param(r, HK_KEY_BLOCK_COUNT)->offset,
+                        "key %s is %u, but the file has %zu tensors",
+                        hk_key_text(r->architecture, HK_KEY_BLOCK_COUNT).s, p->layers,
+                        r->s->max_layers);
+}
+
+/* Sizes of a head: stated, or the hidden size shared out among the heads. */
+static void read_head_sizes(struct params_reading *r, struct hk_model_params *p)
+{
+    const bool whole = r->st == HK_OK && p->heads != 0 && p->hidden % p->heads == 0;
+    const uint32_t shared = whole ? p->hidden / p->heads : 0;
+    p->key_dim = read_size(r, HK_KEY_KEY_LENGTH, shared);
+    p->value_dim = read_size(r, HK_KEY_VALUE_LENGTH, shared);
+    p->rope_dims = read_size(r, HK_KEY_ROPE_DIMENSION_COUNT, p->key_dim);
+    if (r->st == HK_OK && p->key_dim != 0 && (p->rope_dims % 2 != 0 || p->rope_dims > p->key_dim))
+        r->st = hk_fail(
+            r->err, HK_E_FORMAT, HK_NO_OFFSET, "key %s is %u: not even, or above the head's %u",
+            hk_key_text(r->architecture, HK_KEY_ROPE_DIMENSION_COUNT).s, p->rope_dims, p->key_dim);
+}
+
+/* ---- rope ---- */
+
+/* Keys of llama.cpp where it has them, else of this format. What yarn adds to the magnitude is its
+ * attention factor, 1 + 0.1 ln(factor); files may state a further one, of any scaling. */
+static void read_yarn_params(struct params_reading *r, struct hk_rope *rope)
+{
+    rope->beta_fast = read_positive(r, HK_KEY_BETA_FAST, 32);
+    rope->beta_slow = read_positive(r, HK_KEY_BETA_SLOW, 1);
+    rope->beta_fast = read_positive(r, HK_KEY_YARN_BETA_FAST, rope->beta_fast);
+    rope->beta_slow = read_positive(r, HK_KEY_YARN_BETA_SLOW, rope->beta_slow);
+    rope->yarn_attn_factor = read_positive(r, HK_KEY_YARN_ATTN_FACTOR, 1);
+    rope->ext_factor =
+        read_number(r, HK_KEY_YARN_EXT_FACTOR, true, rope->kind == HK_ROPE_YARN ? 1 : 0);
+    rope->attn_factor = read_positive(r, HK_KEY_SCALING_ATTN_FACTOR, 1);
+}
+
+static void settle_magnitude(struct params_reading *r, struct hk_rope *rope)
+{
+    const bool blends = rope->ext_factor != 0 && rope->kind != HK_ROPE_LLAMA3;
+    if (blends && rope->kind == HK_ROPE_DYNAMIC)
+        rope->factor = 1;
+    rope->magnitude = rope->attn_factor;
+    if (rope->ext_factor == 0)
+        rope->magnitude *= rope->yarn_attn_factor;
+    else if (blends)
+        rope->magnitude *= rope->factor > 1 ? 1 + 0.1 * log(rope->factor) : 1;
+    if (blends)
+        rope->kind = HK_ROPE_YARN;
+    if (rope->kind == HK_ROPE_YARN && rope->base <= 1)
+        r->st = hk_fail(r->err, HK_E_RANGE, HK_NO_OFFSET, "key %s is %g: yarn needs one above 1",
+                        hk_key_text(r->architecture, HK_KEY_ROPE_FREQ_BASE).s, rope->base);
+}
+
+static void read_rope_params(struct params_reading *r, struct hk_model_params *p)
+{
+    struct hk_rope *rope = &p->rope;
+    rope->base = read_positive(r, HK_KEY_ROPE_FREQ_BASE, 10000);
+    rope->factor = read_positive(r, HK_KEY_ROPE_SCALE_LINEAR, 1);
+    rope->factor = read_positive(r, HK_KEY_SCALING_FACTOR, rope->factor);
+    rope->original = read_positive(r, HK_KEY_SCALING_ORIGINAL, p->context);
+    rope->low_freq = read_positive(r, HK_KEY_LOW_FREQ_FACTOR, 1);
+    rope->high_freq = read_positive(r, HK_KEY_HIGH_FREQ_FACTOR, 4);
+    if (rope->kind == HK_ROPE_NONE)
+        rope->factor = 1;
+    if (r->st == HK_OK && rope->kind == HK_ROPE_LLAMA3 && rope->high_freq <= rope->low_freq)
+        r->st = hk_fail(r->err, HK_E_RANGE, HK_NO_OFFSET, "key %s is %g, not above the low one, %g",
+                        hk_key_text(r->architecture, HK_KEY_HIGH_FREQ_FACTOR).s, rope->high_freq,
+                        rope->low_freq);
+    read_yarn_params(r, rope);
+    if (r->st == HK_OK)
+        settle_magnitude(r, rope);
+}
+
+/* ---- all ---- */
+
+enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_family **family,
+                              const char **architecture, struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_key_find(s, "", HK_KEY_ARCHITECTURE);
+    struct hk_bytes name;
+    if (kv == NULL)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no key %s: not a model that can be run",
+                       hk_key_text("", HK_KEY_ARCHITECTURE).s);
+    enum hk_status st = hk_kv_string(kv, &name, err);
+    if (st != HK_OK)
+        return st;
+    *family = hk_family_of_architecture(name, architecture);
+    return *family != NULL ? HK_OK
+                           : hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                                     "architecture '%.*s' is not supported", HK_STR(name));
+}
+
+enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use use,
+                              struct hk_model_params *out, struct hk_error *err)
+{
+    struct hk_model_params p = {0};
+    struct params_reading r = {.s = s, .runs = use == HK_PARAMS_TO_RUN, .err = err};
+    r.st = hk_family_read(s, &p.family, &p.architecture, err);
+    if (r.st != HK_OK)
+        return r.st;
+    r.architecture = p.architecture;
+    read_features(&r, &p);
+    read_sizes(&r, &p);
+    read_head_sizes(&r, &p);
+    read_rope_params(&r, &p);
+    p.epsilon = read_positive(&r, HK_KEY_NORM_EPSILON, 1e-5);
+    if (r.st == HK_OK)
+        *out = p;
+    return r.st;
+}
+
+enum hk_status hk_model_params_read(struct hk_model_params *out, const struct hk_file *f,
+                                    struct hk_error *err)
+{
+    const struct hk_key_source s = hk_keys_of_file(f);
+    return hk_params_read(&s, HK_PARAMS_TO_RUN, out, err);
+}
+
+enum hk_status hk_params_need(const struct hk_model_params *p, enum hk_model_key key,
+                              uint32_t value, struct hk_error *err)
+{
+    if (value != 0)
+        return HK_OK;
+    return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no key %s",
+                   hk_key_text(p->architecture, key).s);
+}

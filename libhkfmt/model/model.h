@@ -1,0 +1,175 @@
+/* Models: what the files of libhkfmt share of them, beside what hkmodel.h declares. A family is a
+ * row of model/families.c, a key one of model/keys.c, a tensor one of model/tensors.c. */
+#ifndef HK_MODEL_H
+#define HK_MODEL_H
+
+#include "libhkfmt/hk/kvlist.h"
+#include "libhkfmt/hkmodel.h"
+
+/* ---- families (model/families.c) ---- */
+
+enum { /* tensors that the layers of a family have, each required there and an error elsewhere */
+       HK_HAS_QKV_BIAS = 1 << 0,
+       HK_HAS_QK_NORM = 1 << 1,
+};
+
+struct hk_family {
+    const char *model_type;   /* of config.json */
+    const char *class_name;   /* of its "architectures" */
+    const char *architecture; /* general.architecture, and what keys begin with */
+    const char *also;         /* the same in files that only .hk knows; NULL: no other */
+    unsigned tensors;
+    bool pairs_in_gguf;   /* llama.cpp rotates neighbouring rows, so q and k are reordered for it */
+    bool factors_in_gguf; /* llama.cpp takes rope_freqs.weight */
+    bool slides;          /* config.json: sliding_window counts without use_sliding_window */
+    uint32_t head_dim;    /* where config.json has none; 0: hidden_size / num_attention_heads */
+    double config_epsilon; /* likewise, rms_norm_eps */
+};
+
+const struct hk_family *hk_family_of_type(struct hk_bytes model_type); /* NULL: unknown */
+/* By general.architecture, the first row with it; NULL: unknown. *NAME is ARCHITECTURE, of static
+ * storage. */
+const struct hk_family *hk_family_of_architecture(struct hk_bytes architecture, const char **name);
+
+/* ---- keys (model/keys.c) ---- */
+
+enum hk_model_key {
+    HK_KEY_ARCHITECTURE,
+    HK_KEY_ROPE_STYLE,
+    HK_KEY_LOW_FREQ_FACTOR,
+    HK_KEY_HIGH_FREQ_FACTOR,
+    HK_KEY_BETA_FAST,
+    HK_KEY_BETA_SLOW,
+    HK_KEY_CONFIG,
+    HK_KEY_GENERATION_CONFIG,
+    /* those that begin with the architecture's name */
+    HK_KEY_BLOCK_COUNT,
+    HK_KEY_CONTEXT_LENGTH,
+    HK_KEY_EMBEDDING_LENGTH,
+    HK_KEY_FEED_FORWARD_LENGTH,
+    HK_KEY_VOCAB_SIZE,
+    HK_KEY_EXPERT_COUNT,
+    HK_KEY_HEAD_COUNT,
+    HK_KEY_HEAD_COUNT_KV,
+    HK_KEY_KEY_LENGTH,
+    HK_KEY_VALUE_LENGTH,
+    HK_KEY_NORM_EPSILON,
+    HK_KEY_CAUSAL,
+    HK_KEY_SLIDING_WINDOW,
+    HK_KEY_ROPE_DIMENSION_COUNT,
+    HK_KEY_ROPE_FREQ_BASE,
+    HK_KEY_ROPE_SCALE_LINEAR,
+    HK_KEY_SCALING_TYPE,
+    HK_KEY_SCALING_FACTOR,
+    HK_KEY_SCALING_ORIGINAL,
+    HK_KEY_SCALING_ATTN_FACTOR,
+    HK_KEY_YARN_BETA_FAST,
+    HK_KEY_YARN_BETA_SLOW,
+    HK_KEY_YARN_ATTN_FACTOR,
+    HK_KEY_YARN_EXT_FACTOR,
+    HK_KEY_YARN_LOG_MULTIPLIER,
+    HK_MODEL_KEYS
+};
+
+enum {                           /* of a key */
+       HK_KEY_PREFIXED = 1 << 0, /* it begins with the architecture's name */
+       HK_KEY_HIDEABLE =
+           1 << 1, /* a GGUF may have it behind "hk." instead, for .hk alone to read */
+       HK_KEY_IN_CONFIG = 1 << 2, /* config.json has a field that it is made from and becomes */
+};
+unsigned hk_key_flags(enum hk_model_key key);
+
+struct hk_key_text {
+    char s[96];
+};
+/* "llama.block_count"; or "hk.rope_style", which no ARCHITECTURE stands before. */
+struct hk_key_text hk_key_text(const char *architecture, enum hk_model_key key);
+/* "hk.rope.scaling.type" of a key that is HK_KEY_HIDEABLE. */
+struct hk_key_text hk_hidden_key_text(enum hk_model_key key);
+/* Which key TEXT is in a model of ARCHITECTURE; HK_MODEL_KEYS: none. */
+enum hk_model_key hk_key_of_text(const char *architecture, struct hk_bytes text);
+
+/* Metadata to look keys up in. */
+struct hk_key_source {
+    const struct hk_kv *(*find)(const void *from, const char *key);
+    const void *from;
+    size_t max_layers; /* as many tensors as there are */
+};
+struct hk_key_source hk_keys_of_file(const struct hk_file *f);
+struct hk_key_source hk_keys_of_list(const struct hk_kvlist *l); /* of tensors nothing is known */
+/* NULL where it is absent. */
+const struct hk_kv *hk_key_find(const struct hk_key_source *s, const char *architecture,
+                                enum hk_model_key key);
+
+/* ---- hyperparameters (model/hyperparameters.c) ---- */
+
+/* The family and the architecture's name, as hk_family_of_architecture(). HK_E_MISSING,
+ * HK_E_UNSUPPORTED: there is none, or it is not known. */
+enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_family **family,
+                              const char **architecture, struct hk_error *err);
+
+enum hk_params_use {
+    HK_PARAMS_TO_RUN,  /* refuse what is not run; what has no default must be there */
+    HK_PARAMS_TO_KNOW, /* sizes that are absent are 0 */
+};
+enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use use,
+                              struct hk_model_params *out, struct hk_error *err);
+/* HK_E_MISSING: KEY, a size that P was read without and that is needed now. */
+enum hk_status hk_params_need(const struct hk_model_params *p, enum hk_model_key key,
+                              uint32_t value, struct hk_error *err);
+
+/* ---- ropes (model/rope.c) ---- */
+
+/* "linear", ...; "none". */
+const char *hk_rope_name(enum hk_rope_kind kind);
+bool hk_rope_kind_of(struct hk_bytes name, enum hk_rope_kind *out);
+/* What llama3 scaling divides the frequency of pair I of DIMS / 2 by, as rope_freqs.weight has it.
+ */
+float hk_rope_factor(const struct hk_rope *r, uint32_t dims, uint32_t i);
+
+/* ---- tensors (model/tensors.c) ---- */
+
+/* What an extent of a tensor is. */
+enum hk_extent {
+    HK_EXTENT_ONE, /* of a vector, which has no rows */
+    HK_EXTENT_HIDDEN,
+    HK_EXTENT_FFN,
+    HK_EXTENT_VOCAB,
+    HK_EXTENT_QUERIES, /* heads * key_dim */
+    HK_EXTENT_KEYS,    /* kv_heads * key_dim */
+    HK_EXTENT_VALUES,  /* kv_heads * value_dim */
+    HK_EXTENT_MIXED,   /* heads * value_dim */
+    HK_EXTENT_HEAD,    /* key_dim */
+    HK_EXTENT_PAIRS,   /* rope_dims / 2 */
+};
+
+enum hk_rotates { HK_ROTATES_NOT, HK_ROTATES_QUERIES, HK_ROTATES_KEYS };
+
+struct hk_tensor_row { /* a tensor that models have, once or in each layer */
+    enum hk_tensor_role role;
+    const char *gguf;   /* its name, behind "blk.N." if LAYER */
+    const char *hf;     /* likewise, behind "model.layers.N."; NULL: transformers has none */
+    unsigned needs;     /* of hk_family.tensors; 0: every family has it */
+    uint8_t rows, cols; /* enum hk_extent */
+    uint8_t rotates;    /* enum hk_rotates */
+    bool layer, optional;
+};
+const struct hk_tensor_row *hk_tensor_row(size_t i); /* NULL past the last */
+/* Whether models of FAMILY have it. */
+bool hk_tensor_row_is_of(const struct hk_tensor_row *row, const struct hk_family *family);
+/* Its whole name in LAYER, as GGUF (and .hk) or transformers have it, to OUT (HK_MAX_NAME + 1). */
+void hk_tensor_row_name(const struct hk_tensor_row *row, uint32_t layer, bool gguf, char *out);
+/* The name in GGUF of a tensor that is in no layer. */
+const char *hk_tensor_role_name(enum hk_tensor_role role);
+uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent);
+
+/* Write the other name of NAME, terminated, to OUT (HK_MAX_NAME + 1 bytes). HK_E_UNSUPPORTED: it is
+ * no tensor of FAMILY, whose layers are counted from 0 to LAYERS - 1. */
+enum hk_status hk_name_from_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes hf,
+                               char *out, struct hk_error *err);
+enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes gguf,
+                             char *out, struct hk_error *err);
+/* Whether the tensor called GGUF has rows that rotate, and whose heads they are. */
+enum hk_rotates hk_tensor_rotates(struct hk_bytes gguf);
+
+#endif

@@ -1,0 +1,198 @@
+/* The tensors of models: what each is, what GGUF (and .hk) and transformers call it, its shape. */
+#include <stdio.h>
+#include <string.h>
+
+#include "libhkfmt/model/model.h"
+
+enum { NO, QUERIES = HK_ROTATES_QUERIES, KEYS = HK_ROTATES_KEYS };
+
+/* clang-format off */
+#define ONCE(role, gguf, hf, rows, cols, optional) \
+    {HK_ROLE_##role, gguf, hf, 0, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional}
+#define LAYER(role, gguf, hf, needs, rows, cols, rotates) \
+    {HK_ROLE_##role, gguf, hf, needs, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false}
+
+static const struct hk_tensor_row tensor_rows[] = {
+    /*    role          GGUF                  transformers                        rows   cols    optional */
+    ONCE(EMBEDDING,    "token_embd.weight",  "model.embed_tokens.weight",        VOCAB, HIDDEN, false),
+    ONCE(OUTPUT_NORM,  "output_norm.weight", "model.norm.weight",                ONE,   HIDDEN, false),
+    ONCE(OUTPUT,       "output.weight",      "lm_head.weight",                   VOCAB, HIDDEN, true),
+    ONCE(ROPE_FACTORS, "rope_freqs.weight",  NULL,                               ONE,   PAIRS,  true),
+    /*    role          GGUF                  transformers                        needs            rows     cols    rotates */
+    LAYER(ATTN_NORM,   "attn_norm.weight",   "input_layernorm.weight",           0,               ONE,     HIDDEN, NO),
+    LAYER(Q,           "attn_q.weight",      "self_attn.q_proj.weight",          0,               QUERIES, HIDDEN, QUERIES),
+    LAYER(K,           "attn_k.weight",      "self_attn.k_proj.weight",          0,               KEYS,    HIDDEN, KEYS),
+    LAYER(V,           "attn_v.weight",      "self_attn.v_proj.weight",          0,               VALUES,  HIDDEN, NO),
+    LAYER(ATTN_OUTPUT, "attn_output.weight", "self_attn.o_proj.weight",          0,               HIDDEN,  MIXED,  NO),
+    LAYER(Q_BIAS,      "attn_q.bias",        "self_attn.q_proj.bias",            HK_HAS_QKV_BIAS, ONE,     QUERIES, QUERIES),
+    LAYER(K_BIAS,      "attn_k.bias",        "self_attn.k_proj.bias",            HK_HAS_QKV_BIAS, ONE,     KEYS,   KEYS),
+    LAYER(V_BIAS,      "attn_v.bias",        "self_attn.v_proj.bias",            HK_HAS_QKV_BIAS, ONE,     VALUES, NO),
+    LAYER(Q_NORM,      "attn_q_norm.weight", "self_attn.q_norm.weight",          HK_HAS_QK_NORM,  ONE,     HEAD,   NO),
+    LAYER(K_NORM,      "attn_k_norm.weight", "self_attn.k_norm.weight",          HK_HAS_QK_NORM,  ONE,     HEAD,   NO),
+    LAYER(FFN_NORM,    "ffn_norm.weight",    "post_attention_layernorm.weight",  0,               ONE,     HIDDEN, NO),
+    LAYER(FFN_GATE,    "ffn_gate.weight",    "mlp.gate_proj.weight",             0,               FFN,     HIDDEN, NO),
+    LAYER(FFN_UP,      "ffn_up.weight",      "mlp.up_proj.weight",               0,               FFN,     HIDDEN, NO),
+    LAYER(FFN_DOWN,    "ffn_down.weight",    "mlp.down_proj.weight",             0,               HIDDEN,  FFN,    NO),
+};
+/* clang-format on */
+
+enum { TENSOR_ROWS = sizeof tensor_rows / sizeof *tensor_rows };
+
+const struct hk_tensor_row *hk_tensor_row(size_t i)
+{
+    return i < TENSOR_ROWS ? &tensor_rows[i] : NULL;
+}
+
+bool hk_tensor_row_is_of(const struct hk_tensor_row *row, const struct hk_family *family)
+{
+    return (row->needs & ~family->tensors) == 0;
+}
+
+/* ---- names ---- */
+
+static const char *layer_prefix(bool gguf)
+{
+    return gguf ? "blk." : "model.layers.";
+}
+
+void hk_tensor_row_name(const struct hk_tensor_row *row, uint32_t layer, bool gguf, char *out)
+{
+    const char *name = gguf ? row->gguf : row->hf;
+    if (row->layer)
+        snprintf(out, HK_MAX_NAME + 1, "%s%u.%s", layer_prefix(gguf), layer, name);
+    else
+        snprintf(out, HK_MAX_NAME + 1, "%s", name);
+}
+
+const char *hk_tensor_role_name(enum hk_tensor_role role)
+{
+    for (size_t i = 0; i < TENSOR_ROWS; i++)
+        if (tensor_rows[i].role == role)
+            return tensor_rows[i].gguf;
+    return NULL;
+}
+
+/* "PREFIX12.REST" becomes REST and 12. One spelling a number: no zeros in front. */
+static bool take_layer(struct hk_bytes *name, const char *prefix, uint32_t *layer)
+{
+    size_t at = strlen(prefix);
+    if (name->n <= at || memcmp(name->p, prefix, at) != 0)
+        return false;
+    const size_t first = at;
+    uint32_t n = 0;
+    for (; at < name->n && at - first < 9 && name->p[at] >= '0' && name->p[at] <= '9'; at++)
+        n = n * 10 + (uint32_t)(name->p[at] - '0');
+    if (at == first || at == name->n || name->p[at] != '.' ||
+        (name->p[first] == '0' && at > first + 1))
+        return false;
+    *layer = n;
+    *name = (struct hk_bytes){name->p + at + 1, name->n - at - 1};
+    return true;
+}
+
+/* The row of NAME and its layer, 0 where it is in none; NULL: no tensor has that name. */
+static const struct hk_tensor_row *find_tensor_row(struct hk_bytes name, bool gguf, uint32_t *layer)
+{
+    *layer = 0;
+    const bool inner = take_layer(&name, layer_prefix(gguf), layer);
+    for (size_t i = 0; i < TENSOR_ROWS; i++) {
+        const char *own = gguf ? tensor_rows[i].gguf : tensor_rows[i].hf;
+        if (tensor_rows[i].layer == inner && own != NULL && hk_bytes_are(name, own))
+            return &tensor_rows[i];
+    }
+    return NULL;
+}
+
+static enum hk_status translate_tensor_name(const struct hk_family *family, uint32_t layers,
+                                            struct hk_bytes name, bool gguf, char *out,
+                                            struct hk_error *err)
+{
+    uint32_t layer;
+    const struct hk_tensor_row *row = find_tensor_row(name, gguf, &layer);
+    if (row == NULL || layer >= layers || row->hf == NULL || !hk_tensor_row_is_of(row, family))
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tensor %.*s has no place in a %s model of %u layers", HK_STR(name),
+                       family->model_type, layers);
+    hk_tensor_row_name(row, layer, !gguf, out);
+    return HK_OK;
+}
+
+enum hk_status hk_name_from_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes hf,
+                               char *out, struct hk_error *err)
+{
+    return translate_tensor_name(family, layers, hf, false, out, err);
+}
+
+enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes gguf,
+                             char *out, struct hk_error *err)
+{
+    return translate_tensor_name(family, layers, gguf, true, out, err);
+}
+
+enum hk_rotates hk_tensor_rotates(struct hk_bytes gguf)
+{
+    uint32_t layer;
+    const struct hk_tensor_row *row = find_tensor_row(gguf, true, &layer);
+    return row != NULL ? row->rotates : HK_ROTATES_NOT;
+}
+
+/* ---- shapes ---- */
+
+uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent)
+{
+    switch (extent) {
+    case HK_EXTENT_HIDDEN:
+        return p->hidden;
+    case HK_EXTENT_FFN:
+        return p->ffn;
+    case HK_EXTENT_VOCAB:
+        return p->vocab;
+    case HK_EXTENT_QUERIES:
+        return (uint64_t)p->heads * p->key_dim;
+    case HK_EXTENT_KEYS:
+        return (uint64_t)p->kv_heads * p->key_dim;
+    case HK_EXTENT_VALUES:
+        return (uint64_t)p->kv_heads * p->value_dim;
+    case HK_EXTENT_MIXED:
+        return (uint64_t)p->heads * p->value_dim;
+    case HK_EXTENT_HEAD:
+        return p->key_dim;
+    case HK_EXTENT_PAIRS:
+        return p->rope_dims / 2;
+    case HK_EXTENT_ONE:
+        break;
+    }
+    return 0;
+}
+
+static size_t count_rows_outside(void)
+{
+    size_t n = 0;
+    while (n < TENSOR_ROWS && !tensor_rows[n].layer)
+        n++;
+    return n;
+}
+
+bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at, struct hk_model_tensor *out)
+{
+    const size_t outside = count_rows_outside(), inside = TENSOR_ROWS - outside;
+    for (;; ++*at) {
+        const bool in_layer = *at >= outside;
+        const size_t row_at = in_layer ? outside + (*at - outside) % inside : *at;
+        const size_t layer = in_layer ? (*at - outside) / inside : 0;
+        const struct hk_tensor_row *row = &tensor_rows[row_at];
+        if (in_layer && layer >= p->layers)
+            return false;
+        if (!hk_tensor_row_is_of(row, p->family))
+            continue;
+        *out = (struct hk_model_tensor){.role = row->role,
+                                        .layer = (uint32_t)layer,
+                                        .in_layer = in_layer,
+                                        .optional = row->optional,
+                                        .rows = hk_extent_of(p, row->rows),
+                                        .cols = hk_extent_of(p, row->cols)};
+        hk_tensor_row_name(row, (uint32_t)layer, true, out->name);
+        ++*at;
+        return true;
+    }
+}
