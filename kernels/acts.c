@@ -7,43 +7,26 @@ struct type_info {
     uint16_t elems, bytes; /* of a block */
 };
 
-#define SMALL(name)                                                                                \
-    {                                                                                              \
-        HKK_KIND_Q8_32, 32, sizeof(struct hk_##name)                                               \
-    }
-#define SUPER(name)                                                                                \
-    {                                                                                              \
-        HKK_KIND_Q8_256, 256, sizeof(struct hk_##name)                                             \
-    }
-
-static const struct type_info types[HKK_TYPES] = {
-    [HKK_F32] = {HKK_KIND_F32, 1, 4},
-    [HKK_F16] = {HKK_KIND_F32, 1, 2},
-    [HKK_BF16] = {HKK_KIND_F32, 1, 2},
-    [HKK_Q4_0] = SMALL(q4_0),
-    [HKK_Q4_1] = SMALL(q4_1),
-    [HKK_Q5_0] = SMALL(q5_0),
-    [HKK_Q5_1] = SMALL(q5_1),
-    [HKK_Q8_0] = SMALL(q8_0),
-    [HKK_IQ4_NL] = SMALL(iq4_nl),
-    [HKK_MXFP4] = SMALL(mxfp4),
-    [HKK_NVFP4] = {HKK_KIND_Q8_32, 64, sizeof(struct hk_nvfp4)},
-    [HKK_Q2_K] = SUPER(q2_k),
-    [HKK_Q3_K] = SUPER(q3_k),
-    [HKK_Q4_K] = SUPER(q4_k),
-    [HKK_Q5_K] = SUPER(q5_k),
-    [HKK_Q6_K] = SUPER(q6_k),
-    [HKK_IQ1_S] = SUPER(iq1_s),
-    [HKK_IQ1_M] = SUPER(iq1_m),
-    [HKK_IQ2_XXS] = SUPER(iq2_xxs),
-    [HKK_IQ2_XS] = SUPER(iq2_xs),
-    [HKK_IQ2_S] = SUPER(iq2_s),
-    [HKK_IQ3_XXS] = SUPER(iq3_xxs),
-    [HKK_IQ3_S] = SUPER(iq3_s),
-    [HKK_IQ4_XS] = SUPER(iq4_xs),
-    [HKK_TQ1_0] = SUPER(tq1_0),
-    [HKK_TQ2_0] = SUPER(tq2_0),
+/* The activations of a form of product (type_list.h). */
+enum {
+    ACTS_NONE = HKK_KIND_NONE,
+    ACTS_FLOAT = HKK_KIND_F32,
+    ACTS_SMALL = HKK_KIND_Q8_32,
+    ACTS_SMALL_MIN = HKK_KIND_Q8_32,
+    ACTS_SMALL_16 = HKK_KIND_Q8_32,
+    ACTS_SUPER = HKK_KIND_Q8_256,
+    ACTS_SUPER_MIN = HKK_KIND_Q8_256,
 };
+
+#define DENSE(SYMBOL, name, code, gguf, dtype, bytes, KERNEL)                                      \
+    [HKK_##SYMBOL] = {ACTS_##KERNEL, 1, bytes},
+#define BLOCK(SYMBOL, name, code, gguf, elems, KERNEL, ...)                                        \
+    [HKK_##SYMBOL] = {ACTS_##KERNEL, elems, sizeof(struct hk_##name)},
+
+static const struct type_info types[HKK_TYPES] = {HK_DENSE_TYPES(DENSE) HK_BLOCK_TYPES(BLOCK)};
+
+#undef DENSE
+#undef BLOCK
 
 enum hkk_kind hkk_kind_of(unsigned type)
 {
@@ -52,7 +35,7 @@ enum hkk_kind hkk_kind_of(unsigned type)
 
 size_t hkk_block_elems(unsigned type)
 {
-    return type < HKK_TYPES ? types[type].elems : 0;
+    return hkk_kind_of(type) == HKK_KIND_NONE ? 0 : types[type].elems;
 }
 
 size_t hkk_row_bytes(unsigned type, size_t cols)

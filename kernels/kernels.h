@@ -11,35 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Storage types that have kernels; the numbers are those of the format. */
+#include "libhkfmt/tensor/type_list.h"
+
+/* Storage types by the format's codes. Not all have kernels: see hkk_kind_of(). */
 enum hkk_type {
-    HKK_F32 = 0x00,
-    HKK_F16 = 0x01,
-    HKK_BF16 = 0x02,
-    HKK_Q4_0 = 0x15,
-    HKK_Q8_0 = 0x16,
-    HKK_Q4_1 = 0x17,
-    HKK_Q5_0 = 0x18,
-    HKK_Q5_1 = 0x19,
-    HKK_Q2_K = 0x40,
-    HKK_Q3_K = 0x41,
-    HKK_Q4_K = 0x42,
-    HKK_Q5_K = 0x43,
-    HKK_Q6_K = 0x44,
-    HKK_IQ1_S = 0x50,
-    HKK_IQ1_M = 0x51,
-    HKK_IQ2_XXS = 0x52,
-    HKK_IQ2_XS = 0x53,
-    HKK_IQ3_XXS = 0x54,
-    HKK_IQ4_NL = 0x55,
-    HKK_IQ4_XS = 0x56,
-    HKK_IQ2_S = 0x57,
-    HKK_IQ3_S = 0x58,
-    HKK_TQ1_0 = 0x60,
-    HKK_TQ2_0 = 0x61,
-    HKK_MXFP4 = 0x62,
-    HKK_NVFP4 = 0x63,
-    HKK_TYPES /* numbers end before this */
+#define TYPE(SYMBOL, name, code, ...) HKK_##SYMBOL = (code),
+    HK_DENSE_TYPES(TYPE) HK_BLOCK_TYPES(TYPE)
+#undef TYPE
+        HKK_TYPES = HK_TYPE_CODES, /* above every code */
 };
 
 /* ---- activations ---- */

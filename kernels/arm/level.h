@@ -12,4 +12,5 @@
 #include "kernels/arm/float.h"
 #include "kernels/arm/matmul.h"
 
+#define HKK_PRODUCTS(X) FLOAT_PRODUCTS(X) SMALL_PRODUCTS(X) SUPER_PRODUCTS(X)
 #include "kernels/tmpl/table.h"

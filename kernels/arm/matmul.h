@@ -65,7 +65,7 @@ ALWAYS void small_rows(const struct product *p, size_t row, size_t count, struct
     }
 }
 
-#define SMALL(type, number, multiply, minimums)                                                    \
+#define SMALL(type, SYMBOL, multiply, minimums)                                                    \
     static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
@@ -74,19 +74,25 @@ ALWAYS void small_rows(const struct product *p, size_t row, size_t count, struct
         for (size_t r = 0; r < rows; r += PANEL_ROWS) {                                            \
             size_t count = smaller(PANEL_ROWS, rows - r);                                          \
             panel_clear(scratch, count);                                                           \
-            small_rows(&p, row0 + r, count, scratch, number, sizeof(struct hk_##type), minimums,   \
-                       codes_##type, FN(multiply));                                                \
+            small_rows(&p, row0 + r, count, scratch, HKK_##SYMBOL, sizeof(struct hk_##type),       \
+                       minimums, codes_##type, FN(multiply));                                      \
         }                                                                                          \
     }
 
-SMALL(q4_0, HKK_Q4_0, small, false)
-SMALL(q4_1, HKK_Q4_1, small_min, true)
-SMALL(q5_0, HKK_Q5_0, small, false)
-SMALL(q5_1, HKK_Q5_1, small_min, true)
-SMALL(q8_0, HKK_Q8_0, small, false)
-SMALL(iq4_nl, HKK_IQ4_NL, small, false)
-SMALL(mxfp4, HKK_MXFP4, small, false)
-SMALL(nvfp4, HKK_NVFP4, small_by_16, false)
+/* clang-format off */
+/* X(name, SYMBOL, multiply, minimums) */
+#define SMALL_PRODUCTS(X)               \
+    X(q4_0, Q4_0, small, false)         \
+    X(q4_1, Q4_1, small_min, true)      \
+    X(q5_0, Q5_0, small, false)         \
+    X(q5_1, Q5_1, small_min, true)      \
+    X(q8_0, Q8_0, small, false)         \
+    X(iq4_nl, IQ4_NL, small, false)     \
+    X(mxfp4, MXFP4, small, false)       \
+    X(nvfp4, NVFP4, small_by_16, false)
+/* clang-format on */
+
+SMALL_PRODUCTS(SMALL)
 
 #undef SMALL
 
@@ -125,7 +131,7 @@ ALWAYS void super_rows(const struct product *p, size_t row, size_t count, struct
     }
 }
 
-#define SUPER(type, multiply, ...)                                                                 \
+#define SUPER(type, SYMBOL, multiply, ...)                                                         \
     static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
@@ -140,21 +146,27 @@ ALWAYS void super_rows(const struct product *p, size_t row, size_t count, struct
         }                                                                                          \
     }
 
-SUPER(q2_k, super_by_16_min, .group = 16, .minimums = true)
-SUPER(q3_k, super_by_16, .group = 16)
-SUPER(q4_k, super_by_32_min, .group = 32, .minimums = true)
-SUPER(q5_k, super_by_32_min, .group = 32, .minimums = true)
-SUPER(q6_k, super_by_16, .group = 16)
-SUPER(iq1_s, super_by_32, .group = 32)
-SUPER(iq1_m, super_by_16, .group = 16)
-SUPER(iq2_xxs, super_by_32, .group = 32)
-SUPER(iq2_xs, super_by_16, .group = 16)
-SUPER(iq2_s, super_by_16, .group = 16)
-SUPER(iq3_xxs, super_by_32, .group = 32)
-SUPER(iq3_s, super_by_32, .group = 32)
-SUPER(iq4_xs, super_by_32, .group = 32)
-SUPER(tq1_0, super_plain, .group = 32, .unit_scale = true)
-SUPER(tq2_0, super_plain, .group = 32, .unit_scale = true)
+/* clang-format off */
+/* X(name, SYMBOL, multiply, form...) */
+#define SUPER_PRODUCTS(X)                                         \
+    X(q2_k, Q2_K, super_by_16_min, .group = 16, .minimums = true) \
+    X(q3_k, Q3_K, super_by_16, .group = 16)                       \
+    X(q4_k, Q4_K, super_by_32_min, .group = 32, .minimums = true) \
+    X(q5_k, Q5_K, super_by_32_min, .group = 32, .minimums = true) \
+    X(q6_k, Q6_K, super_by_16, .group = 16)                       \
+    X(iq1_s, IQ1_S, super_by_32, .group = 32)                     \
+    X(iq1_m, IQ1_M, super_by_16, .group = 16)                     \
+    X(iq2_xxs, IQ2_XXS, super_by_32, .group = 32)                 \
+    X(iq2_xs, IQ2_XS, super_by_16, .group = 16)                   \
+    X(iq2_s, IQ2_S, super_by_16, .group = 16)                     \
+    X(iq3_xxs, IQ3_XXS, super_by_32, .group = 32)                 \
+    X(iq3_s, IQ3_S, super_by_32, .group = 32)                     \
+    X(iq4_xs, IQ4_XS, super_by_32, .group = 32)                   \
+    X(tq1_0, TQ1_0, super_plain, .group = 32, .unit_scale = true) \
+    X(tq2_0, TQ2_0, super_plain, .group = 32, .unit_scale = true)
+/* clang-format on */
+
+SUPER_PRODUCTS(SUPER)
 
 #undef SUPER
 

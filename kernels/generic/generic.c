@@ -16,4 +16,5 @@
 
 #include "kernels/generic/matmul.h"
 
+#define HKK_PRODUCTS(X)
 #include "kernels/tmpl/table.h"

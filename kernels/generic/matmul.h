@@ -3,7 +3,7 @@
 #define HKK_GENERIC_MATMUL_H
 
 #include "kernels/generic/vec.h"
-#include "kernels/kernels.h"
+#include "kernels/levels.h"
 #include "kernels/tmpl/unpack_grid.h"
 #include "kernels/tmpl/unpack_small.h"
 #include "kernels/tmpl/unpack_super.h"
@@ -39,9 +39,9 @@ static inline float widen_bf16(const uint8_t *p)
 }
 
 #define FLOAT(type, size)                                                                          \
-    static void matmul_##type##_generic(const struct hkk_matrix *w, size_t row0, size_t rows,      \
-                                        const struct hkk_acts *a, float *y, size_t stride,         \
-                                        void *scratch)                                             \
+    void hkk_matmul_##type##_generic(const struct hkk_matrix *w, size_t row0, size_t rows,         \
+                                     const struct hkk_acts *a, float *y, size_t stride,            \
+                                     void *scratch)                                                \
     {                                                                                              \
         float *row = scratch;                                                                      \
         for (size_t r = row0; r < row0 + rows; r++) {                                              \
@@ -51,12 +51,6 @@ static inline float widen_bf16(const uint8_t *p)
                 y[t * stride + r] = dot_float(row, a->x + t * a->cols, a->cols);                   \
         }                                                                                          \
     }
-
-FLOAT(f32, 4)
-FLOAT(f16, 2)
-FLOAT(bf16, 2)
-
-#undef FLOAT
 
 /* ---- blocks of 32 ---- */
 
@@ -94,9 +88,9 @@ static inline float dot_small(const struct small *s, const struct hkk_acts *a, s
 
 /* ELEMS elements to a block of the file. */
 #define SMALL(type, form, elems)                                                                   \
-    static void matmul_##type##_generic(const struct hkk_matrix *w, size_t row0, size_t rows,      \
-                                        const struct hkk_acts *a, float *y, size_t stride,         \
-                                        void *scratch)                                             \
+    void hkk_matmul_##type##_generic(const struct hkk_matrix *w, size_t row0, size_t rows,         \
+                                     const struct hkk_acts *a, float *y, size_t stride,            \
+                                     void *scratch)                                                \
     {                                                                                              \
         struct small *row = scratch;                                                               \
         size_t blocks = w->cols / (elems), size = sizeof(struct hk_##type);                        \
@@ -107,17 +101,6 @@ static inline float dot_small(const struct small *s, const struct hkk_acts *a, s
                 y[t * stride + r] = dot_small(row, a, t, form);                                    \
         }                                                                                          \
     }
-
-SMALL(q4_0, ONE_SCALE, 32)
-SMALL(q4_1, WITH_MINIMUM, 32)
-SMALL(q5_0, ONE_SCALE, 32)
-SMALL(q5_1, WITH_MINIMUM, 32)
-SMALL(q8_0, ONE_SCALE, 32)
-SMALL(iq4_nl, ONE_SCALE, 32)
-SMALL(mxfp4, ONE_SCALE, 32)
-SMALL(nvfp4, TWO_SCALES, 64)
-
-#undef SMALL
 
 /* ---- super-blocks ---- */
 
@@ -146,9 +129,9 @@ static inline float dot_super(const struct super *s, const struct hkk_acts *a, s
 }
 
 #define SUPER(type, minimums)                                                                      \
-    static void matmul_##type##_generic(const struct hkk_matrix *w, size_t row0, size_t rows,      \
-                                        const struct hkk_acts *a, float *y, size_t stride,         \
-                                        void *scratch)                                             \
+    void hkk_matmul_##type##_generic(const struct hkk_matrix *w, size_t row0, size_t rows,         \
+                                     const struct hkk_acts *a, float *y, size_t stride,            \
+                                     void *scratch)                                                \
     {                                                                                              \
         struct super *row = scratch;                                                               \
         size_t blocks = w->cols / 256, size = sizeof(struct hk_##type);                            \
@@ -160,25 +143,27 @@ static inline float dot_super(const struct super *s, const struct hkk_acts *a, s
         }                                                                                          \
     }
 
-SUPER(q2_k, true)
-SUPER(q3_k, false)
-SUPER(q4_k, true)
-SUPER(q5_k, true)
-SUPER(q6_k, false)
-SUPER(iq1_s, false)
-SUPER(iq1_m, false)
-SUPER(iq2_xxs, false)
-SUPER(iq2_xs, false)
-SUPER(iq2_s, false)
-SUPER(iq3_xxs, false)
-SUPER(iq3_s, false)
-SUPER(iq4_xs, false)
-SUPER(tq1_0, false)
-SUPER(tq2_0, false)
+/* ---- a function for each type of type_list.h that has a kernel ---- */
 
-#undef SUPER
+#define MATMUL_NONE(...)
+#define MATMUL_FLOAT(name, bytes) FLOAT(name, bytes)
+#define MATMUL_SMALL(name, elems) SMALL(name, ONE_SCALE, elems)
+#define MATMUL_SMALL_MIN(name, elems) SMALL(name, WITH_MINIMUM, elems)
+#define MATMUL_SMALL_16(name, elems) SMALL(name, TWO_SCALES, elems)
+#define MATMUL_SUPER(name, elems) SUPER(name, false)
+#define MATMUL_SUPER_MIN(name, elems) SUPER(name, true)
 
-/* A row in f32 is the largest: struct small has 1.25 bytes a number, struct super 1.32. */
+#define DENSE(SYMBOL, name, code, gguf, dtype, bytes, KERNEL) MATMUL_##KERNEL(name, bytes)
+#define BLOCK(SYMBOL, name, code, gguf, elems, KERNEL, ...) MATMUL_##KERNEL(name, elems)
+
+HK_DENSE_TYPES(DENSE)
+HK_BLOCK_TYPES(BLOCK)
+
+#undef DENSE
+#undef BLOCK
+
+/* A row in f32 is the largest: struct small has 1.25 bytes a number, struct super 1.32. No level's
+ * scratch is less, as it may take products of this one. */
 static size_t scratch_bytes_generic(size_t cols, size_t n)
 {
     (void)n;

@@ -111,34 +111,40 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
     }
 }
 
-#define MATMUL(type, number, shape)                                                                \
+#define MATMUL(type, SYMBOL, shape)                                                                \
     static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
     {                                                                                              \
-        product(number, w, row0, rows, a, y, stride, scratch, &(shape), FN(pack_##type));          \
+        product(HKK_##SYMBOL, w, row0, rows, a, y, stride, scratch, &(shape), FN(pack_##type));    \
     }
 
-#define SMALL(type, number, shape, ...)                                                            \
+#define SMALL(type, SYMBOL, shape, ...)                                                            \
     static void FN(pack_##type)(const struct tile_product *p, const uint8_t *row,                  \
                                 size_t row_bytes, size_t count, size_t b, struct rows *out)        \
     {                                                                                              \
         const struct plan f = {__VA_ARGS__};                                                       \
         size_t blocks = p->a->blocks - b < 8 ? p->a->blocks - b : 8;                               \
         for (size_t r = 0; r < count; r++)                                                         \
-            pack_small(p->packed, out, r, row + r * row_bytes, b, blocks, number,                  \
+            pack_small(p->packed, out, r, row + r * row_bytes, b, blocks, HKK_##SYMBOL,            \
                        sizeof(struct hk_##type), f, codes_##type);                                 \
         turn_small(p->packed, out, 8);                                                             \
     }                                                                                              \
-    MATMUL(type, number, shape)
+    MATMUL(type, SYMBOL, shape)
 
-SMALL(q4_0, HKK_Q4_0, small, .offset = 8)
-SMALL(q5_0, HKK_Q5_0, small, .offset = 16)
-SMALL(q8_0, HKK_Q8_0, small, .is_signed = true)
-SMALL(iq4_nl, HKK_IQ4_NL, small, .is_signed = true)
-SMALL(mxfp4, HKK_MXFP4, small, .offset = 12)
-SMALL(q4_1, HKK_Q4_1, small_min, .minimums = true)
-SMALL(q5_1, HKK_Q5_1, small_min, .minimums = true)
+/* clang-format off */
+/* X(name, SYMBOL, shape, form...) */
+#define SMALL_PRODUCTS(X)                       \
+    X(q4_0, Q4_0, small, .offset = 8)           \
+    X(q5_0, Q5_0, small, .offset = 16)          \
+    X(q8_0, Q8_0, small, .is_signed = true)     \
+    X(iq4_nl, IQ4_NL, small, .is_signed = true) \
+    X(mxfp4, MXFP4, small, .offset = 12)        \
+    X(q4_1, Q4_1, small_min, .minimums = true)  \
+    X(q5_1, Q5_1, small_min, .minimums = true)
+/* clang-format on */
+
+SMALL_PRODUCTS(SMALL)
 
 #undef SMALL
 
@@ -151,9 +157,9 @@ static void FN(pack_nvfp4)(const struct tile_product *p, const uint8_t *row, siz
     turn_small(p->packed, out, 4);
 }
 
-MATMUL(nvfp4, HKK_NVFP4, nvfp4)
+MATMUL(nvfp4, NVFP4, nvfp4)
 
-#define SUPER(type, number, shape, ...)                                                            \
+#define SUPER(type, SYMBOL, shape, ...)                                                            \
     static void FN(pack_##type)(const struct tile_product *p, const uint8_t *row,                  \
                                 size_t row_bytes, size_t count, size_t b, struct rows *out)        \
     {                                                                                              \
@@ -163,42 +169,46 @@ MATMUL(nvfp4, HKK_NVFP4, nvfp4)
                        codes_##type);                                                              \
         turn_super(p->packed, out, f);                                                             \
     }                                                                                              \
-    MATMUL(type, number, shape)
+    MATMUL(type, SYMBOL, shape)
 
-SUPER(q2_k, HKK_Q2_K, super_min, .minimums = true)
-SUPER(q3_k, HKK_Q3_K, super_high, .offset = 4, .high = true)
-SUPER(q4_k, HKK_Q4_K, super_high_min, .minimums = true, .high = true)
-SUPER(q5_k, HKK_Q5_K, super_high_min, .minimums = true, .high = true)
-SUPER(q6_k, HKK_Q6_K, super_high, .offset = 32, .high = true)
-SUPER(iq1_s, HKK_IQ1_S, super_high, .offset = 9, .high = true)
-SUPER(iq1_m, HKK_IQ1_M, super_high, .offset = 9, .high = true)
-SUPER(iq2_xxs, HKK_IQ2_XXS, super_high, .offset = 43, .high = true)
-SUPER(iq2_xs, HKK_IQ2_XS, super_high, .offset = 43, .high = true)
-SUPER(iq2_s, HKK_IQ2_S, super_high, .offset = 43, .high = true)
-SUPER(iq3_xxs, HKK_IQ3_XXS, super_high, .offset = 62, .high = true)
-SUPER(iq3_s, HKK_IQ3_S, super_high, .offset = 15, .high = true)
-SUPER(iq4_xs, HKK_IQ4_XS, super_high, .is_signed = true, .high = true)
-SUPER(tq1_0, HKK_TQ1_0, super, .offset = 1)
-SUPER(tq2_0, HKK_TQ2_0, super, .offset = 1)
+/* clang-format off */
+/* X(name, SYMBOL, shape, form...) */
+#define SUPER_PRODUCTS(X)                                          \
+    X(q2_k, Q2_K, super_min, .minimums = true)                     \
+    X(q3_k, Q3_K, super_high, .offset = 4, .high = true)           \
+    X(q4_k, Q4_K, super_high_min, .minimums = true, .high = true)  \
+    X(q5_k, Q5_K, super_high_min, .minimums = true, .high = true)  \
+    X(q6_k, Q6_K, super_high, .offset = 32, .high = true)          \
+    X(iq1_s, IQ1_S, super_high, .offset = 9, .high = true)         \
+    X(iq1_m, IQ1_M, super_high, .offset = 9, .high = true)         \
+    X(iq2_xxs, IQ2_XXS, super_high, .offset = 43, .high = true)    \
+    X(iq2_xs, IQ2_XS, super_high, .offset = 43, .high = true)      \
+    X(iq2_s, IQ2_S, super_high, .offset = 43, .high = true)        \
+    X(iq3_xxs, IQ3_XXS, super_high, .offset = 62, .high = true)    \
+    X(iq3_s, IQ3_S, super_high, .offset = 15, .high = true)        \
+    X(iq4_xs, IQ4_XS, super_high, .is_signed = true, .high = true) \
+    X(tq1_0, TQ1_0, super, .offset = 1)                            \
+    X(tq2_0, TQ2_0, super, .offset = 1)
+/* clang-format on */
+
+SUPER_PRODUCTS(SUPER)
 
 #undef SUPER
 #undef MATMUL
 
-/* ---- float weights: AVX-512's ---- */
+/* ---- types that have no tiles, float weights among them: AVX-512's products ---- */
 
-#define FLOAT(type, number)                                                                        \
-    static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
-                                  const struct hkk_acts *a, float *y, size_t stride,               \
-                                  void *scratch)                                                   \
+#define EACH(SYMBOL, name)                                                                         \
+    static void FN(other_##name)(const struct hkk_matrix *w, size_t row0, size_t rows,             \
+                                 const struct hkk_acts *a, float *y, size_t stride, void *scratch) \
     {                                                                                              \
-        hkk_avx512.matmul[number](w, row0, rows, a, y, stride, scratch);                           \
+        hkk_avx512.matmul[HKK_##SYMBOL](w, row0, rows, a, y, stride, scratch);                     \
     }
+HKK_EACH_TYPE
+#undef EACH
 
-FLOAT(f32, HKK_F32)
-FLOAT(f16, HKK_F16)
-FLOAT(bf16, HKK_BF16)
-
-#undef FLOAT
+#define HKK_OTHER(name) FN(other_##name)
+#define HKK_PRODUCTS(X) SMALL_PRODUCTS(X) SUPER_PRODUCTS(X) X(nvfp4, NVFP4, nvfp4)
 
 static size_t FN(scratch_bytes)(size_t cols, size_t n)
 {

@@ -281,7 +281,7 @@ ALWAYS void float_many(const uint8_t *w, size_t row_bytes, size_t rows, const st
     }
 }
 
-#define FLOAT(type, size)                                                                          \
+#define FLOAT(type, SYMBOL, size)                                                                  \
     static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
@@ -305,9 +305,15 @@ ALWAYS void float_many(const uint8_t *w, size_t row_bytes, size_t rows, const st
             float_few(p + r * row_bytes, row_bytes, a, y + r, stride, size, widen_##type, 1);      \
     }
 
-FLOAT(f32, 4)
-FLOAT(f16, 2)
-FLOAT(bf16, 2)
+/* clang-format off */
+/* X(name, SYMBOL, bytes) */
+#define FLOAT_PRODUCTS(X) \
+    X(f32, F32, 4)   \
+    X(f16, F16, 2)   \
+    X(bf16, BF16, 2)
+/* clang-format on */
+
+FLOAT_PRODUCTS(FLOAT)
 
 #undef FLOAT
 

@@ -13,4 +13,5 @@
 #include "kernels/x86/float.h"
 #include "kernels/x86/matmul.h"
 
+#define HKK_PRODUCTS(X) FLOAT_PRODUCTS(X) SMALL_PRODUCTS(X) SUPER_PRODUCTS(X)
 #include "kernels/tmpl/table.h"

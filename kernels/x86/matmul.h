@@ -95,13 +95,13 @@ ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form 
     tile->sums_of_16 = sums;
 }
 
-#define SMALL(type, number, multiply, ...)                                                         \
+#define SMALL(type, SYMBOL, multiply, ...)                                                         \
     static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
     {                                                                                              \
         const struct form f = {__VA_ARGS__};                                                       \
-        const size_t size = sizeof(struct hk_##type), elems = (number) == HKK_NVFP4 ? 64 : 32;     \
+        const size_t size = sizeof(struct hk_##type), elems = HKK_##SYMBOL == HKK_NVFP4 ? 64 : 32; \
         const struct product p = {w, a, y, stride, w->cols / elems * size};                        \
         if (a->n < MANY && FEW_ROWS(type, w, row0, rows, a, y, stride))                            \
             return;                                                                                \
@@ -110,23 +110,28 @@ ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form 
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
             size_t count = smaller(each, row0 + rows - r);                                         \
             if (a->n < MANY) {                                                                     \
-                small_rows(&p, r, count, number, size, f, codes_##type);                           \
+                small_rows(&p, r, count, HKK_##SYMBOL, size, f, codes_##type);                     \
                 continue;                                                                          \
             }                                                                                      \
             tile_clear(scratch, count);                                                            \
-            small_tile(&p, r, count, scratch, number, size, f, codes_##type, FN(multiply));        \
+            small_tile(&p, r, count, scratch, HKK_##SYMBOL, size, f, codes_##type, FN(multiply));  \
         }                                                                                          \
     }
 
-SMALL(q4_0, HKK_Q4_0, tile_small_8, .offset = 8, .adds = 8, .nibbles = 2)
-SMALL(q4_1, HKK_Q4_1, tile_small_8_min, .adds = 8, .minimums = true, .nibbles = 4)
-SMALL(q5_0, HKK_Q5_0, tile_small_4, .offset = 16, .adds = 4)
-SMALL(q5_1, HKK_Q5_1, tile_small_4_min, .adds = 4, .minimums = true)
-SMALL(q8_0, HKK_Q8_0, tile_small_signed, .is_signed = true)
-SMALL(iq4_nl, HKK_IQ4_NL, tile_small_signed, .is_signed = true, .nibbles = 2,
-      .table = hk_iq4_nl_values)
-SMALL(mxfp4, HKK_MXFP4, tile_small_4, .offset = 12, .adds = 4, .nibbles = 1, .table = e2m1_codes)
-SMALL(nvfp4, HKK_NVFP4, tile_nvfp4, .offset = 12, .adds = 4, .two_scales = true)
+/* clang-format off */
+/* X(name, SYMBOL, multiply, form...) */
+#define SMALL_PRODUCTS(X)                                                                            \
+    X(q4_0, Q4_0, tile_small_8, .offset = 8, .adds = 8, .nibbles = 2)                                \
+    X(q4_1, Q4_1, tile_small_8_min, .adds = 8, .minimums = true, .nibbles = 4)                       \
+    X(q5_0, Q5_0, tile_small_4, .offset = 16, .adds = 4)                                             \
+    X(q5_1, Q5_1, tile_small_4_min, .adds = 4, .minimums = true)                                     \
+    X(q8_0, Q8_0, tile_small_signed, .is_signed = true)                                              \
+    X(iq4_nl, IQ4_NL, tile_small_signed, .is_signed = true, .nibbles = 2, .table = hk_iq4_nl_values) \
+    X(mxfp4, MXFP4, tile_small_4, .offset = 12, .adds = 4, .nibbles = 1, .table = e2m1_codes)        \
+    X(nvfp4, NVFP4, tile_nvfp4, .offset = 12, .adds = 4, .two_scales = true)
+/* clang-format on */
+
+SMALL_PRODUCTS(SMALL)
 
 #undef SMALL
 
@@ -160,7 +165,7 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
     }
 }
 
-#define SUPER(type, multiply, ...)                                                                 \
+#define SUPER(type, SYMBOL, multiply, ...)                                                         \
     static void FN(matmul_##type)(const struct hkk_matrix *w, size_t row0, size_t rows,            \
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
@@ -182,21 +187,27 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
         }                                                                                          \
     }
 
-SUPER(q2_k, tile_8_by_16_min, .adds = 8, .by_16 = true, .minimums = true)
-SUPER(q3_k, tile_8_by_16, .offset = 4, .adds = 8, .by_16 = true)
-SUPER(q4_k, tile_8_min, .adds = 8, .minimums = true)
-SUPER(q5_k, tile_4_min, .adds = 4, .minimums = true)
-SUPER(q6_k, tile_2_by_16, .offset = 32, .adds = 2, .by_16 = true)
-SUPER(iq1_s, tile_4, .offset = 9, .adds = 4)
-SUPER(iq1_m, tile_4_by_16, .offset = 9, .adds = 4, .by_16 = true)
-SUPER(iq2_xxs, tile_1, .offset = 43, .adds = 1)
-SUPER(iq2_xs, tile_1_by_16, .offset = 43, .adds = 1, .by_16 = true)
-SUPER(iq2_s, tile_1_by_16, .offset = 43, .adds = 1, .by_16 = true)
-SUPER(iq3_xxs, tile_1, .offset = 62, .adds = 1)
-SUPER(iq3_s, tile_4, .offset = 15, .adds = 4)
-SUPER(iq4_xs, tile_signed, .is_signed = true)
-SUPER(tq1_0, tile_8, .offset = 1, .adds = 8)
-SUPER(tq2_0, tile_8, .offset = 1, .adds = 8)
+/* clang-format off */
+/* X(name, SYMBOL, multiply, form...) */
+#define SUPER_PRODUCTS(X)                                                       \
+    X(q2_k, Q2_K, tile_8_by_16_min, .adds = 8, .by_16 = true, .minimums = true) \
+    X(q3_k, Q3_K, tile_8_by_16, .offset = 4, .adds = 8, .by_16 = true)          \
+    X(q4_k, Q4_K, tile_8_min, .adds = 8, .minimums = true)                      \
+    X(q5_k, Q5_K, tile_4_min, .adds = 4, .minimums = true)                      \
+    X(q6_k, Q6_K, tile_2_by_16, .offset = 32, .adds = 2, .by_16 = true)         \
+    X(iq1_s, IQ1_S, tile_4, .offset = 9, .adds = 4)                             \
+    X(iq1_m, IQ1_M, tile_4_by_16, .offset = 9, .adds = 4, .by_16 = true)        \
+    X(iq2_xxs, IQ2_XXS, tile_1, .offset = 43, .adds = 1)                        \
+    X(iq2_xs, IQ2_XS, tile_1_by_16, .offset = 43, .adds = 1, .by_16 = true)     \
+    X(iq2_s, IQ2_S, tile_1_by_16, .offset = 43, .adds = 1, .by_16 = true)       \
+    X(iq3_xxs, IQ3_XXS, tile_1, .offset = 62, .adds = 1)                        \
+    X(iq3_s, IQ3_S, tile_4, .offset = 15, .adds = 4)                            \
+    X(iq4_xs, IQ4_XS, tile_signed, .is_signed = true)                           \
+    X(tq1_0, TQ1_0, tile_8, .offset = 1, .adds = 8)                             \
+    X(tq2_0, TQ2_0, tile_8, .offset = 1, .adds = 8)
+/* clang-format on */
+
+SUPER_PRODUCTS(SUPER)
 
 #undef SUPER
 

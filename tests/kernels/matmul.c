@@ -7,26 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/hkfmt.h"
-
-_Static_assert((int)HKK_NVFP4 == (int)HK_TYPE_NVFP4 && (int)HKK_IQ3_S == (int)HK_TYPE_IQ3_S &&
-                   (int)HKK_Q6_K == (int)HK_TYPE_Q6_K && (int)HKK_Q5_1 == (int)HK_TYPE_Q5_1,
-               "the kernels' numbers are the format's");
+#include "libhkfmt/tensor/types.h"
 
 /* ---- weights ---- */
-
-/* Where the halves of a block are; 255: none. */
-struct halves {
-    uint8_t type, first, second;
-};
-
-static const struct halves halves[] = {
-    {HKK_Q4_0, 0, 255},    {HKK_Q4_1, 0, 2},     {HKK_Q5_0, 0, 255},   {HKK_Q5_1, 0, 2},
-    {HKK_Q8_0, 0, 255},    {HKK_IQ4_NL, 0, 255}, {HKK_Q2_K, 80, 82},   {HKK_Q3_K, 108, 255},
-    {HKK_Q4_K, 0, 2},      {HKK_Q5_K, 0, 2},     {HKK_Q6_K, 208, 255}, {HKK_IQ1_S, 0, 255},
-    {HKK_IQ2_XXS, 0, 255}, {HKK_IQ2_XS, 0, 255}, {HKK_IQ2_S, 0, 255},  {HKK_IQ3_XXS, 0, 255},
-    {HKK_IQ3_S, 0, 255},   {HKK_IQ4_XS, 0, 255}, {HKK_TQ1_0, 52, 255}, {HKK_TQ2_0, 64, 255},
-};
 
 /* A half of HOSTILITY: 0 ordinary, 1 zero, 2 subnormal, 3 largest, 4 anything. */
 static unsigned random_half(struct random *r, unsigned hostility)
@@ -54,12 +37,11 @@ static void put_half(uint8_t *p, unsigned half)
 
 static void set_scales(struct random *r, unsigned type, uint8_t *block, unsigned hostility)
 {
-    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
-        if (halves[i].type == type) {
-            put_half(block + halves[i].first, random_half(r, hostility));
-            if (halves[i].second != 255)
-                put_half(block + halves[i].second, random_half(r, hostility));
-        }
+    const struct hk_block_scales *scales = hk_block_scales_of(type);
+    if (scales->halves > 0)
+        put_half(block + scales->scale, random_half(r, hostility));
+    if (scales->halves > 1)
+        put_half(block + scales->minimum, random_half(r, hostility));
     if (type == HKK_IQ1_M) {
         unsigned half = random_half(r, hostility);
         for (int w = 0; w < 4; w++)
