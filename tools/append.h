@@ -17,10 +17,4 @@ struct payload {
 enum hk_status append_payload(struct payload *out, enum hk_record_type type, const char *path,
                               const char *file, bool strict, struct hk_error *err);
 
-/* PATH as a regular file (append_payload.c). */
-enum hk_status append_open_plain(int *fd, const char *path, struct hk_error *err);
-/* The adapter at PATH as a payload, checked against the model in FILE (append_adapter.c). */
-enum hk_status append_open_adapter(int *fd, const char *path, const char *file, bool strict,
-                                   struct hk_error *err);
-
 #endif

@@ -1,4 +1,5 @@
-/* What a record is to carry: read, and checked for its type. */
+/* append_payload.c: what a record is to carry: read, checked for its type, and an adapter brought
+ * into one form and checked against the model that it is for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,11 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/append.h"
+
+/* ---- plain files ---- */
 
 enum { CHUNK = 1 << 18 };
 
-static enum hk_status copy_all(int from, int to, struct hk_error *err)
+static enum hk_status copy_descriptor(int from, int to, struct hk_error *err)
 {
     struct hk_out *out;
     char *buffer = malloc(CHUNK);
@@ -35,13 +39,13 @@ static enum hk_status copy_all(int from, int to, struct hk_error *err)
 }
 
 /* A pipe's end is not known before it is there, and the size of a payload comes first. */
-static enum hk_status spool(int from, int *to, struct hk_error *err)
+static enum hk_status spool_payload(int from, int *to, struct hk_error *err)
 {
     enum hk_status status = tool_temporary(to, err);
-    return status == HK_OK ? copy_all(from, *to, err) : status;
+    return status == HK_OK ? copy_descriptor(from, *to, err) : status;
 }
 
-enum hk_status append_open_plain(int *fd, const char *path, struct hk_error *err)
+static enum hk_status open_plain_payload(int *fd, const char *path, struct hk_error *err)
 {
     struct stat st;
     const bool standard = strcmp(path, "-") == 0;
@@ -57,8 +61,8 @@ enum hk_status append_open_plain(int *fd, const char *path, struct hk_error *err
         return HK_OK;
     }
     int copy = -1;
-    enum hk_status status =
-        S_ISDIR(st.st_mode) ? hk_fail_sys(err, EISDIR, "cannot read") : spool(from, &copy, err);
+    enum hk_status status = S_ISDIR(st.st_mode) ? hk_fail_sys(err, EISDIR, "cannot read")
+                                                : spool_payload(from, &copy, err);
     close(from);
     if (status != HK_OK && copy >= 0)
         close(copy);
@@ -67,7 +71,111 @@ enum hk_status append_open_plain(int *fd, const char *path, struct hk_error *err
     return status;
 }
 
-static enum hk_status check_json(int fd, struct hk_error *err)
+/* ---- adapters ---- */
+
+struct taking {
+    const char *path, *file;
+    struct hk_file *base;
+    bool strict;
+};
+
+/* The .hk that is appended to; a failure is told of it and not of the adapter. */
+static enum hk_status open_adapter_base(struct taking *t, struct hk_error *err)
+{
+    struct hk_error why;
+    enum hk_status st = hk_open_set(&t->base, t->file, &why);
+    if (st != HK_OK)
+        hk_fail(err, st, why.offset, "for %.128s: %s", t->file, why.text);
+    return st;
+}
+
+/* Say, or with --strict fail with, WHY it cannot be applied. */
+static enum hk_status warn_or_refuse(const struct taking *t, enum hk_status st, const char *what,
+                                     const char *why, struct hk_error *err)
+{
+    if (t->strict)
+        return hk_fail(err, st, HK_NO_OFFSET, "%s: %s", what, why);
+    tool_warn(t->path, "stored, but %s: %s", what, why);
+    return HK_OK;
+}
+
+/* Read the payload in FD as it will be read when it is used. */
+static enum hk_status check_adapter_applies(const struct taking *t, int fd, struct hk_error *err)
+{
+    struct hk_adapter *a = NULL;
+    struct hk_file *payload = NULL;
+    struct hk_error why;
+    enum hk_status st = hk_open_fd(&payload, fd, &why);
+    if (st == HK_OK)
+        st = hk_adapter_read(&a, payload, t->base, &why);
+    hk_adapter_free(&a);
+    hk_close(&payload);
+    if (st == HK_E_IO || st == HK_E_NOMEM) {
+        *err = why;
+        return st;
+    }
+    return st == HK_OK ? HK_OK
+                       : warn_or_refuse(t, st, "it cannot be applied to this model", why.text, err);
+}
+
+/* What is at PATH in the form of hk(5), where it is an adapter that is KNOWN. */
+static enum hk_status write_adapter_payload(const struct taking *t, const char *path, int *fd,
+                                            bool *known, struct hk_error *err)
+{
+    struct hk_out *out;
+    struct hk_adapter_found found = {0};
+    int copy = -1;
+    enum hk_status st = tool_temporary(&copy, err);
+    if (st == HK_OK && (st = hk_out_fd(&out, copy, err)) == HK_OK) {
+        st = hk_adapter_payload(path, t->base, out, &found, err);
+        if (st == HK_OK)
+            st = hk_out_commit(&out, err);
+        else
+            hk_out_discard(&out);
+    }
+    *known = found.known;
+    if (st == HK_OK && !found.known && found.note[0] != '\0') /* a directory is none either */
+        st = warn_or_refuse(t, HK_E_UNSUPPORTED, "it is no adapter that hk knows", found.note, err);
+    else if (st == HK_OK && found.known)
+        st = check_adapter_applies(t, copy, err);
+    if (st == HK_OK && found.known && found.note[0] != '\0')
+        tool_warn(t->path, "%s", found.note);
+    if (st == HK_OK && found.known)
+        *fd = copy;
+    else if (copy >= 0)
+        close(copy);
+    return st;
+}
+
+/* A stream has to be read to its end before it is known what it is; a directory has no bytes. */
+static enum hk_status open_adapter_payload(int *fd, const char *path, const char *file, bool strict,
+                                           struct hk_error *err)
+{
+    struct stat status;
+    struct taking t = {.path = path, .file = file, .strict = strict};
+    char named[32];
+    bool known = false;
+    int plain = -1;
+    const bool stream = strcmp(path, "-") == 0 ||
+                        (stat(path, &status) == 0 && (status.st_mode & S_IFMT) == S_IFIFO);
+    enum hk_status st = stream ? open_plain_payload(&plain, path, err) : HK_OK;
+    if (st != HK_OK)
+        return st;
+    snprintf(named, sizeof named, "/proc/self/fd/%d", plain);
+    st = open_adapter_base(&t, err);
+    if (st == HK_OK)
+        st = write_adapter_payload(&t, stream ? named : path, fd, &known, err);
+    hk_close(&t.base);
+    if (st == HK_OK && !known && stream)
+        *fd = plain;
+    else if (plain >= 0)
+        close(plain);
+    return st == HK_OK && !known && !stream ? open_plain_payload(fd, path, err) : st;
+}
+
+/* ---- payloads ---- */
+
+static enum hk_status check_json_payload(int fd, struct hk_error *err)
 {
     json_error_t why;
     struct stat st;
@@ -89,7 +197,7 @@ static enum hk_status check_json(int fd, struct hk_error *err)
     return HK_OK;
 }
 
-static enum hk_status check_safetensors(int fd, struct hk_error *err)
+static enum hk_status check_safetensors_payload(int fd, struct hk_error *err)
 {
     struct hk_file *f;
     enum hk_status status = hk_open_fd(&f, fd, err);
@@ -102,15 +210,15 @@ static enum hk_status check_safetensors(int fd, struct hk_error *err)
     return status;
 }
 
-static enum hk_status check(enum hk_record_type type, int fd, struct hk_error *err)
+static enum hk_status check_payload_type(enum hk_record_type type, int fd, struct hk_error *err)
 {
     switch (type) {
     case HK_RECORD_DELTA_PATCH:
     case HK_RECORD_NEW_LAYER:
-        return check_safetensors(fd, err);
+        return check_safetensors_payload(fd, err);
     case HK_RECORD_CODE_EVAL:
     case HK_RECORD_TOPOLOGY_HEAD:
-        return check_json(fd, err);
+        return check_json_payload(fd, err);
     default:
         return HK_OK;
     }
@@ -122,10 +230,10 @@ enum hk_status append_payload(struct payload *out, enum hk_record_type type, con
     struct stat st;
     int fd = -1;
     enum hk_status status = type == HK_RECORD_LORA_ADAPTER
-                                ? append_open_adapter(&fd, path, file, strict, err)
-                                : append_open_plain(&fd, path, err);
+                                ? open_adapter_payload(&fd, path, file, strict, err)
+                                : open_plain_payload(&fd, path, err);
     if (status == HK_OK)
-        status = check(type, fd, err);
+        status = check_payload_type(type, fd, err);
     if (status == HK_OK && (fstat(fd, &st) != 0 || lseek(fd, 0, SEEK_SET) != 0))
         status = hk_fail_sys(err, errno, "cannot read");
     if (status == HK_OK)

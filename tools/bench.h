@@ -5,7 +5,7 @@
 #include "engine/engine.h"
 #include "tools/lib/tool.h"
 
-/* ---- what the command line says (bench_options.c) ---- */
+/* ---- what the command line says (hk-bench.c) ---- */
 
 struct bench_sizes {
     size_t *n; /* free() it */
@@ -20,19 +20,12 @@ struct bench_options {
     struct hke_context_options context;
 };
 
-/* Exits 2 where an option, or a variable that it falls back to, is not as it should be. */
-void bench_parse(struct bench_options *o, int argc, char **argv);
-
-/* ---- what is measured (bench_model.c) ---- */
+/* ---- what is measured (bench_measure.c) ---- */
 
 struct bench_model {
     char type[24];         /* of the file where its layers are of that kind, else theirs */
     uint64_t params, size; /* elements and bytes of all tensors */
 };
-
-void bench_describe(const struct hk_file *f, struct bench_model *out);
-
-/* ---- measuring (bench_measure.c) ---- */
 
 struct bench_speed {
     size_t n, depth;

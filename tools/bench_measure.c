@@ -1,11 +1,92 @@
-/* The clock around the engine. Each figure is taken after a run that is not counted, which leaves
- * the weights in memory and every buffer touched. */
+/* bench_measure.c: what a model is made of, and the clock around the engine. Each figure is taken
+ * after a run that is not counted, which leaves the weights in memory and every buffer touched. */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "engine/sample/random.h"
 #include "kernels/kernels.h"
 #include "tools/bench.h"
+
+/* ---- the model ---- */
+
+/* Names of the numbers in general.file_type, those of GGUF files (llama_ftype; NULL: withdrawn). */
+static const char *const file_types[] = {
+    "f32",    "f16",    "q4_0",  "q4_1",    NULL,     NULL,     NULL,     "q8_0",
+    "q5_0",   "q5_1",   "q2_k",  "q3_k_s",  "q3_k_m", "q3_k_l", "q4_k_s", "q4_k_m",
+    "q5_k_s", "q5_k_m", "q6_k",  "iq2_xxs", "iq2_xs", "q2_k_s", "iq3_xs", "iq3_xxs",
+    "iq1_s",  "iq4_nl", "iq3_s", "iq3_m",   "iq2_s",  "iq2_m",  "iq4_xs", "iq1_m",
+    "bf16",   NULL,     NULL,    NULL,      "tq1_0",  "tq2_0",  "mxfp4",  "nvfp4",
+};
+
+static const char *stored_file_type(const struct hk_file *f)
+{
+    int64_t v;
+    const struct hk_kv *kv = hk_kv_find(f, "general.file_type");
+    if (kv == NULL || hk_kv_int(kv, &v, NULL) != HK_OK || v < 0 ||
+        (uint64_t)v >= sizeof file_types / sizeof *file_types)
+        return NULL;
+    return file_types[v];
+}
+
+/* A file type names the kind of its layers, "q4" in "q4_k_m", and a mix within it. Files made with
+ * a type of one's own choice still carry the number of another kind. */
+static bool same_quant_kind(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "_");
+    return n == strcspn(b, "_") && memcmp(a, b, n) == 0;
+}
+
+static bool is_layer_tensor(const struct hk_tensor *t)
+{
+    return t->name.n > 4 && memcmp(t->name.p, "blk.", 4) == 0;
+}
+
+enum { TYPES = 0x200 }; /* all known codes are below */
+
+static unsigned type_of_most(const uint64_t *sum)
+{
+    unsigned best = 0;
+    for (unsigned type = 1; type < TYPES; type++)
+        if (sum[type] > sum[best])
+            best = type;
+    return best;
+}
+
+/* The storage type of most elements in layers; of a file without layers, in all tensors. */
+static unsigned main_storage_type(const struct hk_file *f)
+{
+    uint64_t all[TYPES] = {0}, layers[TYPES] = {0};
+    for (size_t i = 0; i < hk_tensor_count(f); i++) {
+        const struct hk_tensor *t = hk_tensor_at(f, i);
+        if (t->type >= TYPES)
+            continue;
+        all[t->type] += hk_tensor_elems(t);
+        if (is_layer_tensor(t))
+            layers[t->type] += hk_tensor_elems(t);
+    }
+    unsigned best = type_of_most(layers);
+    return layers[best] > 0 ? best : type_of_most(all);
+}
+
+static void describe_bench_model(const struct hk_file *f, struct bench_model *out)
+{
+    const struct hk_type_info *info = hk_type_info(main_storage_type(f));
+    const char *name = info != NULL ? info->name : "unknown", *named = stored_file_type(f);
+    if (named != NULL && same_quant_kind(named, name))
+        name = named;
+    *out = (struct bench_model){0};
+    snprintf(out->type, sizeof out->type, "%s", name);
+    for (size_t i = 0; i < hk_tensor_count(f); i++) {
+        const struct hk_tensor *t = hk_tensor_at(f, i);
+        if (t->type == HK_TYPE_SHARED_REF || t->type == HK_TYPE_NULL_REF)
+            continue;
+        out->params += hk_tensor_elems(t);
+        out->size += t->data_size + t->scale_size + t->residual_size;
+    }
+}
+
+/* ---- the clock ---- */
 
 enum { WARM_STEPS = 4 };
 
@@ -31,7 +112,7 @@ static double now(void)
 
 /* Later levels are not to inherit the peak of earlier ones; where the system does not allow it they
  * do. */
-static void reset_peak(void)
+static void reset_peak_memory(void)
 {
     FILE *f = fopen("/proc/self/clear_refs", "we");
     if (f == NULL)
@@ -40,7 +121,7 @@ static void reset_peak(void)
     fclose(f);
 }
 
-static uint64_t peak_now(void)
+static uint64_t peak_memory(void)
 {
     char line[256];
     unsigned long long kib = 0;
@@ -54,7 +135,7 @@ static uint64_t peak_now(void)
 }
 
 /* The engine keeps halves, in segments that it allocates as they are reached. */
-static uint64_t kv_bytes(const struct hk_model_params *p, size_t positions)
+static uint64_t kv_cache_bytes(const struct hk_model_params *p, size_t positions)
 {
     uint64_t segments = (positions + HKK_SEGMENT - 1) / HKK_SEGMENT;
     uint64_t numbers = (uint64_t)p->kv_heads * (p->key_dim + p->value_dim) * p->layers;
@@ -63,7 +144,7 @@ static uint64_t kv_bytes(const struct hk_model_params *p, size_t positions)
 
 /* ---- loading ---- */
 
-static size_t largest(const struct bench_sizes *s)
+static size_t largest_size(const struct bench_sizes *s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->count; i++)
@@ -71,16 +152,16 @@ static size_t largest(const struct bench_sizes *s)
     return n;
 }
 
-static size_t positions_needed(const struct bench_options *o)
+static size_t bench_positions(const struct bench_options *o)
 {
-    size_t prefill = largest(&o->prefill);
+    size_t prefill = largest_size(&o->prefill);
     prefill += prefill > 0 ? o->prefill_depth : 0;
-    size_t decode = o->decode > 0 ? largest(&o->depth) + o->decode : 0;
+    size_t decode = o->decode > 0 ? largest_size(&o->depth) + o->decode : 0;
     size_t n = prefill > decode ? prefill : decode;
     return n > 0 ? n : 1;
 }
 
-static enum hk_status open_model(struct bench *b, size_t positions, struct hk_error *err)
+static enum hk_status open_bench_model(struct bench *b, size_t positions, struct hk_error *err)
 {
     enum hk_status st = tool_open_kept(&b->file, b->o->path, 0, err);
     if (st == HK_OK)
@@ -95,7 +176,7 @@ static enum hk_status open_model(struct bench *b, size_t positions, struct hk_er
     return st;
 }
 
-static enum hk_status make_ids(struct bench *b, size_t positions, struct hk_error *err)
+static enum hk_status make_random_ids(struct bench *b, size_t positions, struct hk_error *err)
 {
     struct hke_random random;
     uint32_t tokens = hke_model_tokens(b->model);
@@ -109,18 +190,18 @@ static enum hk_status make_ids(struct bench *b, size_t positions, struct hk_erro
 }
 
 /* From nothing to a context, and on to the logits of a first token, which faults in the weights. */
-static enum hk_status load(struct bench *b, struct hk_error *err)
+static enum hk_status load_bench_model(struct bench *b, struct hk_error *err)
 {
-    size_t positions = positions_needed(b->o);
+    size_t positions = bench_positions(b->o);
     struct hke_context_options opt = b->o->context;
     opt.positions = positions;
     double start = now();
-    enum hk_status st = open_model(b, positions, err);
+    enum hk_status st = open_bench_model(b, positions, err);
     if (st == HK_OK)
         st = hke_context_new(&b->ctx, b->model, &opt, err);
     b->r->load_ms = 1e3 * (now() - start);
     if (st == HK_OK)
-        st = make_ids(b, positions, err);
+        st = make_random_ids(b, positions, err);
     if (st == HK_OK)
         st = hke_eval(b->ctx, b->id, 1, NULL, NULL, err);
     b->r->first_token_ms = 1e3 * (now() - start);
@@ -130,8 +211,8 @@ static enum hk_status load(struct bench *b, struct hk_error *err)
 /* ---- speed ---- */
 
 /* Evaluate the N ids from position DEPTH on, STEP at a time, with those before in the cache. */
-static enum hk_status run_once(struct bench *b, size_t depth, size_t n, size_t step,
-                               double *seconds, struct hk_error *err)
+static enum hk_status time_evaluation(struct bench *b, size_t depth, size_t n, size_t step,
+                                      double *seconds, struct hk_error *err)
 {
     enum hk_status st = HK_OK;
     hke_context_rewind(b->ctx, depth);
@@ -143,38 +224,38 @@ static enum hk_status run_once(struct bench *b, size_t depth, size_t n, size_t s
     return st;
 }
 
-static int by_size(const void *x, const void *y)
+static int compare_doubles(const void *x, const void *y)
 {
     double a = *(const double *)x, b = *(const double *)y;
     return (a > b) - (a < b);
 }
 
-static struct bench_speed summary(double *seconds, size_t reps, size_t depth, size_t n)
+static struct bench_speed summarise_speed(double *seconds, size_t reps, size_t depth, size_t n)
 {
     double count = (double)n;
-    qsort(seconds, reps, sizeof *seconds, by_size);
+    qsort(seconds, reps, sizeof *seconds, compare_doubles);
     double middle = (seconds[(reps - 1) / 2] + seconds[reps / 2]) / 2;
     return (struct bench_speed){n, depth, count / middle, count / seconds[reps - 1],
                                 count / seconds[0]};
 }
 
 /* Add to S what STEP tokens at a time make. The first steps warm up for all. */
-static enum hk_status measure(struct bench *b, size_t depth, size_t n, size_t step,
-                              struct bench_speeds *s, struct hk_error *err)
+static enum hk_status measure_speed(struct bench *b, size_t depth, size_t n, size_t step,
+                                    struct bench_speeds *s, struct hk_error *err)
 {
     size_t reps = b->o->reps;
     double uncounted;
     size_t warm = step < n && n > WARM_STEPS * step ? WARM_STEPS * step : n;
-    enum hk_status st = run_once(b, depth, warm, step, &uncounted, err);
+    enum hk_status st = time_evaluation(b, depth, warm, step, &uncounted, err);
     for (size_t i = 0; i < reps && st == HK_OK; i++)
-        st = run_once(b, depth, n, step, &b->seconds[i], err);
+        st = time_evaluation(b, depth, n, step, &b->seconds[i], err);
     if (st == HK_OK)
-        s->speed[s->count++] = summary(b->seconds, reps, depth, n);
+        s->speed[s->count++] = summarise_speed(b->seconds, reps, depth, n);
     return st;
 }
 
 /* Evaluate DEPTH tokens, which does not count. */
-static enum hk_status fill_cache(struct bench *b, size_t depth, struct hk_error *err)
+static enum hk_status fill_kv_cache(struct bench *b, size_t depth, struct hk_error *err)
 {
     hke_context_reset(b->ctx);
     return depth > 0 ? hke_eval(b->ctx, b->id, depth, NULL, NULL, err) : HK_OK;
@@ -183,11 +264,11 @@ static enum hk_status fill_cache(struct bench *b, size_t depth, struct hk_error 
 static enum hk_status measure_prefill(struct bench *b, struct hk_error *err)
 {
     size_t depth = b->o->prefill_depth;
-    enum hk_status st = largest(&b->o->prefill) > 0 ? fill_cache(b, depth, err) : HK_OK;
+    enum hk_status st = largest_size(&b->o->prefill) > 0 ? fill_kv_cache(b, depth, err) : HK_OK;
     for (size_t i = 0; i < b->o->prefill.count && st == HK_OK; i++) {
         size_t n = b->o->prefill.n[i];
         if (n > 0)
-            st = measure(b, depth, n, n, &b->r->prefill, err);
+            st = measure_speed(b, depth, n, n, &b->r->prefill, err);
     }
     return st;
 }
@@ -198,16 +279,16 @@ static enum hk_status measure_decode(struct bench *b, struct hk_error *err)
     enum hk_status st = HK_OK;
     for (size_t i = 0; i < b->o->depth.count && b->o->decode > 0 && st == HK_OK; i++) {
         size_t depth = b->o->depth.n[i];
-        st = fill_cache(b, depth, err);
+        st = fill_kv_cache(b, depth, err);
         if (st == HK_OK)
-            st = measure(b, depth, b->o->decode, 1, &b->r->decode, err);
+            st = measure_speed(b, depth, b->o->decode, 1, &b->r->decode, err);
     }
     return st;
 }
 
 /* ---- the job ---- */
 
-static enum hk_status make_room(struct bench *b, struct hk_error *err)
+static enum hk_status make_bench_buffers(struct bench *b, struct hk_error *err)
 {
     const struct bench_options *o = b->o;
     size_t figures = o->decode > 0 ? o->depth.count : 0;
@@ -223,17 +304,17 @@ static enum hk_status make_room(struct bench *b, struct hk_error *err)
 }
 
 /* While everything is still there. */
-static void finish(struct bench *b)
+static void note_bench_facts(struct bench *b)
 {
     const struct bench_options *o = b->o;
     struct bench_result *r = b->r;
-    bench_describe(b->file, &r->model);
+    describe_bench_model(b->file, &r->model);
     r->kernels = hke_context_kernels(b->ctx);
     r->threads = hke_context_threads(b->ctx);
     r->batch = o->context.batch;
     r->memory = hke_memory_now();
-    r->peak = peak_now();
-    r->kv = kv_bytes(hke_model_params(b->model), positions_needed(o));
+    r->peak = peak_memory();
+    r->kv = kv_cache_bytes(hke_model_params(b->model), bench_positions(o));
 }
 
 enum hk_status bench_measure(const struct bench_options *o, struct bench_result *out,
@@ -241,16 +322,16 @@ enum hk_status bench_measure(const struct bench_options *o, struct bench_result 
 {
     struct bench b = {.o = o, .r = out};
     *out = (struct bench_result){0};
-    reset_peak();
-    enum hk_status st = make_room(&b, err);
+    reset_peak_memory();
+    enum hk_status st = make_bench_buffers(&b, err);
     if (st == HK_OK)
-        st = load(&b, err);
+        st = load_bench_model(&b, err);
     if (st == HK_OK)
         st = measure_prefill(&b, err);
     if (st == HK_OK)
         st = measure_decode(&b, err);
     if (st == HK_OK)
-        finish(&b);
+        note_bench_facts(&b);
     free(b.id);
     free(b.seconds);
     hke_context_free(&b.ctx);

@@ -4,7 +4,7 @@
 #include "tools/bench.h"
 
 /* Clocks and rates are not known more exactly than to three decimals. */
-static json_t *rounded(double v)
+static json_t *rounded_json(double v)
 {
     return tool_json_double(round(v * 1e3) / 1e3);
 }
@@ -29,15 +29,15 @@ static json_t *speeds_json(const struct bench_speeds *s)
         json_t *o = json_object();
         tool_json_set(o, "n", tool_json_uint(v->n));
         tool_json_set(o, "depth", tool_json_uint(v->depth));
-        tool_json_set(o, "tps", rounded(v->median));
-        tool_json_set(o, "min", rounded(v->least));
-        tool_json_set(o, "max", rounded(v->most));
+        tool_json_set(o, "tps", rounded_json(v->median));
+        tool_json_set(o, "min", rounded_json(v->least));
+        tool_json_set(o, "max", rounded_json(v->most));
         tool_json_push(list, o);
     }
     return list;
 }
 
-static json_t *memory_json(const struct bench_result *r)
+static json_t *bench_memory_json(const struct bench_result *r)
 {
     json_t *o = json_object();
     tool_json_set(o, "private", known_uint(r->memory.private));
@@ -62,9 +62,9 @@ void bench_print_json(const struct bench_options *o, const struct bench_result *
     tool_json_set(v, "reps", tool_json_uint(o->reps));
     tool_json_set(v, "prefill", speeds_json(&r->prefill));
     tool_json_set(v, "decode", speeds_json(&r->decode));
-    tool_json_set(v, "load_ms", rounded(r->load_ms));
-    tool_json_set(v, "first_token_ms", rounded(r->first_token_ms));
-    tool_json_set(v, "memory", memory_json(r));
+    tool_json_set(v, "load_ms", rounded_json(r->load_ms));
+    tool_json_set(v, "first_token_ms", rounded_json(r->first_token_ms));
+    tool_json_set(v, "memory", bench_memory_json(r));
     tool_json_print(v, stdout);
 }
 
@@ -77,7 +77,7 @@ static void size_row(struct tool_table *t, const char *name, uint64_t size)
     tool_cell(t, "%s", size > 0 ? tool_human_size(size, text) : "unknown");
 }
 
-static void print_facts(const struct bench_options *o, const struct bench_result *r)
+static void print_bench_facts(const struct bench_options *o, const struct bench_result *r)
 {
     struct tool_table t = {.columns = 2, .right = "ll"};
     tool_cell(&t, "type");
@@ -119,7 +119,7 @@ void bench_print_table(const struct bench_options *o, const struct bench_result 
 {
     struct tool_table t = {.columns = 6, .right = "lrrrrr"};
     static const char *const heads[] = {"", "tokens", "depth", "per second", "min", "max"};
-    print_facts(o, r);
+    print_bench_facts(o, r);
     if (r->prefill.count + r->decode.count == 0)
         return;
     putchar('\n');

@@ -16,13 +16,13 @@ bool convert_is_standard(const char *path);
 /* "-" as it is called in messages. */
 const char *convert_shown(const char *path, const char *standard);
 
-/* Open J->in. *OUT is a stream where that will do (convert_input.c). */
+/* Open J->in. *OUT is a stream where that will do (convert_model.c). */
 enum hk_status convert_open(struct hk_file **out, const struct convert_job *j,
                             struct hk_error *err);
 /* Say where a whole model would be found if F, opened, is only its tensors. */
 void convert_hint(const struct convert_job *j, const struct hk_file *f);
 
-/* Write F as J says; returns the exit status (convert_output.c). */
+/* Write F as J says; returns the exit status (convert_model.c). */
 int convert_write(const struct convert_job *j, struct hk_file *f);
 /* Report ERR of a conversion about the input or the output; returns the exit status. */
 int convert_failed(const struct convert_job *j, const struct hk_error *err);

@@ -9,7 +9,7 @@
 #include "tools/convert.h"
 
 /* Whether OUT is the adapter at IN, or one of the two files of its directory. */
-static bool is_adapter_input(const struct convert_job *j)
+static bool output_is_adapter(const struct convert_job *j)
 {
     static const char *const parts[] = {"", "/adapter_config.json", "/adapter_model.safetensors"};
     struct stat out, st;
@@ -34,8 +34,8 @@ static bool is_adapter_input(const struct convert_job *j)
 }
 
 /* The adapter at J->in as a payload in an unnamed file. */
-static enum hk_status read_adapter(struct hk_file **out, const struct convert_job *j,
-                                   const struct hk_file *base, struct hk_error *err)
+static enum hk_status read_adapter_payload(struct hk_file **out, const struct convert_job *j,
+                                           const struct hk_file *base, struct hk_error *err)
 {
     struct hk_out *o;
     char named[32];
@@ -69,8 +69,8 @@ static enum hk_status read_adapter(struct hk_file **out, const struct convert_jo
     return st;
 }
 
-static int save_peft(const struct convert_job *j, struct hk_file *payload,
-                     const struct hk_file *base)
+static int save_peft_directory(const struct convert_job *j, struct hk_file *payload,
+                               const struct hk_file *base)
 {
     struct hk_convert_options options = j->options;
     struct hk_error err;
@@ -81,8 +81,8 @@ static int save_peft(const struct convert_job *j, struct hk_file *payload,
     return st == HK_OK ? TOOL_OK : convert_failed(j, &err);
 }
 
-static int write_adapter(const struct convert_job *j, struct hk_file *payload,
-                         const struct hk_file *base)
+static int write_adapter_file(const struct convert_job *j, struct hk_file *payload,
+                              const struct hk_file *base)
 {
     struct hk_out *out;
     struct hk_error err;
@@ -95,14 +95,14 @@ static int write_adapter(const struct convert_job *j, struct hk_file *payload,
     return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : convert_failed(j, &err);
 }
 
-static int convert_with(const struct convert_job *j, const struct hk_file *base)
+static int convert_adapter_for(const struct convert_job *j, const struct hk_file *base)
 {
     struct hk_file *payload;
     struct hk_error err;
-    if (read_adapter(&payload, j, base, &err) != HK_OK)
+    if (read_adapter_payload(&payload, j, base, &err) != HK_OK)
         return tool_error(convert_shown(j->in, "standard input"), &err);
-    const int status =
-        j->to == HK_FORMAT_HF ? save_peft(j, payload, base) : write_adapter(j, payload, base);
+    const int status = j->to == HK_FORMAT_HF ? save_peft_directory(j, payload, base)
+                                             : write_adapter_file(j, payload, base);
     hk_close(&payload);
     return status;
 }
@@ -111,13 +111,13 @@ int convert_adapter(const struct convert_job *j)
 {
     struct hk_file *base;
     struct hk_error err;
-    if (is_adapter_input(j)) {
+    if (output_is_adapter(j)) {
         hk_fail(&err, HK_E_USE, HK_NO_OFFSET, "the output is the input");
         return tool_error(j->out, &err);
     }
     if (tool_open(&base, j->base, &err) != HK_OK)
         return tool_error(convert_shown(j->base, "standard input"), &err);
-    const int status = convert_with(j, base);
+    const int status = convert_adapter_for(j, base);
     hk_close(&base);
     return status;
 }

@@ -23,7 +23,7 @@ typedef enum hk_status put_fn(struct sink *s, const struct dequant_piece *p, uin
                               float *values, size_t n);
 
 /* Decode P and pass it to PUT in order; AT counts from the first element written. */
-static enum hk_status each_chunk(struct sink *s, const struct dequant_piece *p, put_fn *put)
+static enum hk_status decode_chunks(struct sink *s, const struct dequant_piece *p, put_fn *put)
 {
     uint64_t all = p->rows * p->cols, from = p->first * p->cols;
     float *values = malloc(CHUNK * sizeof *values);
@@ -44,8 +44,8 @@ static enum hk_status each_chunk(struct sink *s, const struct dequant_piece *p, 
 
 /* ---- raw and .npy ---- */
 
-static enum hk_status put_raw(struct sink *s, const struct dequant_piece *p, uint64_t at,
-                              float *values, size_t n)
+static enum hk_status put_raw_chunk(struct sink *s, const struct dequant_piece *p, uint64_t at,
+                                    float *values, size_t n)
 {
     (void)p;
     (void)at;
@@ -60,7 +60,7 @@ static enum hk_status put_raw(struct sink *s, const struct dequant_piece *p, uin
     return hk_out_write(s->out, values, n * sizeof *values, s->err);
 }
 
-static size_t dimensions(const struct dequant_piece *p, uint64_t *shape)
+static size_t piece_shape(const struct dequant_piece *p, uint64_t *shape)
 {
     if (p->whole) {
         memcpy(shape, p->tensor->shape, sizeof p->tensor->shape);
@@ -72,11 +72,11 @@ static size_t dimensions(const struct dequant_piece *p, uint64_t *shape)
 }
 
 /* Version 1.0: magic, length of the rest, a Python dictionary padded to a multiple of 64. */
-static enum hk_status npy_header(struct sink *s, const struct dequant_piece *p)
+static enum hk_status put_npy_header(struct sink *s, const struct dequant_piece *p)
 {
     enum { PREFIX = 10, UNIT = 64 };
     uint64_t shape[HK_MAX_DIMS];
-    size_t ndim = dimensions(p, shape);
+    size_t ndim = piece_shape(p, shape);
     char dictionary[HK_MAX_DIMS * 24 + 80], header[512];
     int n = snprintf(dictionary, sizeof dictionary,
                      "{'descr': '<f4', 'fortran_order': False, 'shape': (");
@@ -99,18 +99,18 @@ static enum hk_status npy_header(struct sink *s, const struct dequant_piece *p)
 
 /* ---- text ---- */
 
-static enum hk_status flush(struct sink *s)
+static enum hk_status flush_sink(struct sink *s)
 {
     size_t n = s->used;
     s->used = 0;
     return hk_out_write(s->out, s->text, n, s->err);
 }
 
-static enum hk_status put_string(struct sink *s, const char *text, size_t n)
+static enum hk_status put_sink_text(struct sink *s, const char *text, size_t n)
 {
     enum hk_status status = HK_OK;
     if (n > TEXT_ROOM - s->used)
-        status = flush(s);
+        status = flush_sink(s);
     if (status != HK_OK)
         return status;
     if (n > TEXT_ROOM)
@@ -120,60 +120,60 @@ static enum hk_status put_string(struct sink *s, const char *text, size_t n)
     return HK_OK;
 }
 
-static void add(struct sink *s, const char *text)
+static void add_sink_text(struct sink *s, const char *text)
 {
     size_t n = strlen(text);
     memcpy(s->text + s->used, text, n);
     s->used += n;
 }
 
-static void add_number(struct sink *s, float v, bool json)
+static void add_sink_number(struct sink *s, float v, bool json)
 {
     char text[32];
     if (tool_float_text(v, text) || json)
-        add(s, text);
+        add_sink_text(s, text);
     else
-        add(s, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+        add_sink_text(s, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
 }
 
-static enum hk_status put_text(struct sink *s, const struct dequant_piece *p, uint64_t at,
-                               float *values, size_t n)
+static enum hk_status put_text_chunk(struct sink *s, const struct dequant_piece *p, uint64_t at,
+                                     float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         enum hk_status status = HK_OK;
         if (TEXT_ROOM - s->used < ELEMENT_ROOM)
-            status = flush(s);
+            status = flush_sink(s);
         if (status != HK_OK)
             return status;
-        add_number(s, values[i], false);
-        add(s, (at + i + 1) % p->cols == 0 ? "\n" : " ");
+        add_sink_number(s, values[i], false);
+        add_sink_text(s, (at + i + 1) % p->cols == 0 ? "\n" : " ");
     }
     return HK_OK;
 }
 
-static enum hk_status put_json(struct sink *s, const struct dequant_piece *p, uint64_t at,
-                               float *values, size_t n)
+static enum hk_status put_json_chunk(struct sink *s, const struct dequant_piece *p, uint64_t at,
+                                     float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         enum hk_status status = HK_OK;
         if (TEXT_ROOM - s->used < ELEMENT_ROOM)
-            status = flush(s);
+            status = flush_sink(s);
         if (status != HK_OK)
             return status;
         if (at + i > 0)
-            add(s, ",");
+            add_sink_text(s, ",");
         if (p->pretty)
-            add(s, (at + i) % p->cols == 0 ? "\n    " : " ");
-        add_number(s, values[i], true);
+            add_sink_text(s, (at + i) % p->cols == 0 ? "\n    " : " ");
+        add_sink_number(s, values[i], true);
     }
     return HK_OK;
 }
 
 /* {"name":...,"type":...,"shape":[...],"data":[ */
-static enum hk_status json_head(struct sink *s, const struct dequant_piece *p)
+static enum hk_status put_json_head(struct sink *s, const struct dequant_piece *p)
 {
     uint64_t shape[HK_MAX_DIMS];
-    size_t ndim = dimensions(p, shape), size;
+    size_t ndim = piece_shape(p, shape), size;
     json_t *list = json_array();
     for (size_t i = 0; i < ndim; i++)
         tool_json_push(list, tool_json_uint(shape[i]));
@@ -190,26 +190,26 @@ static enum hk_status json_head(struct sink *s, const struct dequant_piece *p)
     tool_json_enter(&o, "data", '[');
     if (fclose(memory) != 0)
         tool_nomem();
-    enum hk_status status = put_string(s, text, size);
+    enum hk_status status = put_sink_text(s, text, size);
     free(text);
     return status;
 }
 
 /* ---- the four forms ---- */
 
-static enum hk_status write_text(struct sink *s, const struct dequant_piece *p, bool json)
+static enum hk_status write_text_form(struct sink *s, const struct dequant_piece *p, bool json)
 {
     s->text = malloc(TEXT_ROOM);
     if (s->text == NULL)
         return hk_fail_nomem(s->err);
-    enum hk_status status = json ? json_head(s, p) : HK_OK;
+    enum hk_status status = json ? put_json_head(s, p) : HK_OK;
     if (status == HK_OK)
-        status = each_chunk(s, p, json ? put_json : put_text);
+        status = decode_chunks(s, p, json ? put_json_chunk : put_text_chunk);
     const char *end = p->pretty ? "\n  ]\n}\n" : "]}\n";
     if (status == HK_OK && json)
-        status = put_string(s, end, strlen(end));
+        status = put_sink_text(s, end, strlen(end));
     if (status == HK_OK)
-        status = flush(s);
+        status = flush_sink(s);
     free(s->text);
     return status;
 }
@@ -222,12 +222,12 @@ enum hk_status dequant_write(const struct dequant_piece *p, enum dequant_form fo
     switch (form) {
     case DEQUANT_JSON:
     case DEQUANT_TEXT:
-        return write_text(&s, p, form == DEQUANT_JSON);
+        return write_text_form(&s, p, form == DEQUANT_JSON);
     case DEQUANT_NPY:
-        status = npy_header(&s, p);
+        status = put_npy_header(&s, p);
         break;
     case DEQUANT_RAW:
         break;
     }
-    return status == HK_OK ? each_chunk(&s, p, put_raw) : status;
+    return status == HK_OK ? decode_chunks(&s, p, put_raw_chunk) : status;
 }

@@ -22,7 +22,7 @@ struct diff_options {
     const struct hk_loop *loop;
 };
 
-/* ---- what belongs to what (diff_join.c) ---- */
+/* ---- what belongs to what (diff_entries.c) ---- */
 
 struct diff_key {
     struct hk_bytes name;
@@ -39,7 +39,7 @@ struct diff_pair {
 struct diff_pair *diff_join(const struct diff_key *a, size_t a_count, const struct diff_key *b,
                             size_t b_count, size_t *count);
 
-/* ---- metadata (diff_metadata.c) ---- */
+/* ---- metadata (diff_entries.c) ---- */
 
 struct diff_kv {
     const struct hk_kv *a, *b; /* NULL: not there */
@@ -105,7 +105,7 @@ bool diff_affordable(const struct diff *d, struct diff_tensor *t, uint64_t bytes
  * that cannot be done. */
 void diff_values(const struct diff *d, struct diff_tensor *tensors, size_t count);
 
-/* ---- appendix (diff_appendix.c) ---- */
+/* ---- appendix (diff_entries.c) ---- */
 
 enum { DIFF_FIELDS = 8 };
 extern const char *const diff_fields[DIFF_FIELDS]; /* "target", ... by bit */

@@ -9,12 +9,13 @@
 typedef json_t *entry_fn(const struct diff *d, size_t i, int *kind);
 enum { ADDED, REMOVED, CHANGED, KINDS };
 
-static int kind_of(bool in_a, bool in_b)
+static int change_kind(bool in_a, bool in_b)
 {
     return !in_a ? ADDED : !in_b ? REMOVED : CHANGED;
 }
 
-static void put_lists(const struct diff *d, size_t count, entry_fn *entry, struct tool_json_out *o)
+static void put_change_lists(const struct diff *d, size_t count, entry_fn *entry,
+                             struct tool_json_out *o)
 {
     static const char *const names[KINDS] = {"added", "removed", "changed"};
     for (int list = 0; list < KINDS; list++) {
@@ -31,7 +32,7 @@ static void put_lists(const struct diff *d, size_t count, entry_fn *entry, struc
 
 /* ---- metadata ---- */
 
-static json_t *value_json(const struct diff_kv *d, const struct hk_kv *kv)
+static json_t *diff_value_json(const struct diff_kv *d, const struct hk_kv *kv)
 {
     json_t *v = json_object();
     tool_json_set(v, "type", tool_json_text(diff_kv_type(d, kv)));
@@ -39,7 +40,7 @@ static json_t *value_json(const struct diff_kv *d, const struct hk_kv *kv)
     return v;
 }
 
-static json_t *array_json(const struct diff_kv *d)
+static json_t *diff_array_json(const struct diff_kv *d)
 {
     json_t *v = json_object(), *first = json_object();
     tool_json_set(v, "count_a", tool_json_uint(d->count_a));
@@ -52,10 +53,10 @@ static json_t *array_json(const struct diff_kv *d)
     return v;
 }
 
-static json_t *kv_json(const struct diff *d, size_t i, int *kind)
+static json_t *changed_kv_json(const struct diff *d, size_t i, int *kind)
 {
     const struct diff_kv *kv = &d->kvs[i];
-    if (kind_of(kv->a != NULL, kv->b != NULL) != *kind)
+    if (change_kind(kv->a != NULL, kv->b != NULL) != *kind)
         return NULL;
     json_t *v = json_object();
     const struct hk_kv *one = kv->a != NULL ? kv->a : kv->b;
@@ -65,10 +66,10 @@ static json_t *kv_json(const struct diff *d, size_t i, int *kind)
         tool_json_set(v, "value", inspect_value(one, false));
         return v;
     }
-    tool_json_set(v, "a", value_json(kv, kv->a));
-    tool_json_set(v, "b", value_json(kv, kv->b));
+    tool_json_set(v, "a", diff_value_json(kv, kv->a));
+    tool_json_set(v, "b", diff_value_json(kv, kv->b));
     if (kv->array)
-        tool_json_set(v, "array", array_json(kv));
+        tool_json_set(v, "array", diff_array_json(kv));
     return v;
 }
 
@@ -82,7 +83,7 @@ static json_t *shape_json(const uint64_t *numbers, size_t count)
     return v;
 }
 
-static void set_entry(json_t *v, const struct hk_tensor *t)
+static void set_tensor_entry(json_t *v, const struct hk_tensor *t)
 {
     tool_json_set(v, "type", tool_json_text(hk_type_info(t->type)->name));
     tool_json_set(v, "shape", shape_json(t->shape, t->ndim));
@@ -91,14 +92,14 @@ static void set_entry(json_t *v, const struct hk_tensor *t)
     tool_json_set(v, "block_size", tool_json_uint(t->block_size));
 }
 
-static json_t *entry_json(const struct hk_tensor *t)
+static json_t *tensor_entry_json(const struct hk_tensor *t)
 {
     json_t *v = json_object();
-    set_entry(v, t);
+    set_tensor_entry(v, t);
     return v;
 }
 
-static json_t *first_json(const struct diff_tensor *t)
+static json_t *first_difference_json(const struct diff_tensor *t)
 {
     const struct diff_sums *s = &t->sums;
     uint64_t place[HK_MAX_DIMS];
@@ -113,7 +114,7 @@ static json_t *first_json(const struct diff_tensor *t)
     return v;
 }
 
-static json_t *pair_json(uint64_t a, uint64_t b)
+static json_t *uint_pair_json(uint64_t a, uint64_t b)
 {
     json_t *v = json_array();
     tool_json_push(v, tool_json_uint(a));
@@ -121,7 +122,7 @@ static json_t *pair_json(uint64_t a, uint64_t b)
     return v;
 }
 
-static void set_sums(json_t *v, const struct diff_tensor *t)
+static void set_sums_json(json_t *v, const struct diff_tensor *t)
 {
     const struct diff_sums *s = &t->sums;
     tool_json_set(v, "elements", tool_json_uint(s->elements));
@@ -131,12 +132,12 @@ static void set_sums(json_t *v, const struct diff_tensor *t)
     tool_json_set(v, "rmse", tool_json_double(diff_rmse(s)));
     tool_json_set(v, "relative", tool_json_double(diff_relative(s)));
     tool_json_set(v, "cosine", tool_json_double(diff_cosine(s)));
-    tool_json_set(v, "first", first_json(t));
-    tool_json_set(v, "nan", pair_json(s->nan_a, s->nan_b));
-    tool_json_set(v, "inf", pair_json(s->inf_a, s->inf_b));
+    tool_json_set(v, "first", first_difference_json(t));
+    tool_json_set(v, "nan", uint_pair_json(s->nan_a, s->nan_b));
+    tool_json_set(v, "inf", uint_pair_json(s->inf_a, s->inf_b));
 }
 
-static json_t *values_json(const struct diff_tensor *t)
+static json_t *tensor_values_json(const struct diff_tensor *t)
 {
     static const char *const ways[] = {
         [DIFF_BY_BYTES] = "bytes", [DIFF_BY_VALUES] = "values", [DIFF_NOT] = "no"};
@@ -145,7 +146,7 @@ static json_t *values_json(const struct diff_tensor *t)
     tool_json_set(v, "compared", tool_json_text(ways[t->way]));
     tool_json_set(v, "equal", t->way == DIFF_NOT ? json_null() : json_boolean(equal));
     if (t->way == DIFF_BY_VALUES)
-        set_sums(v, t);
+        set_sums_json(v, t);
     if (t->why != NULL)
         tool_json_set(v, "why", tool_json_text(t->why));
     return v;
@@ -160,31 +161,31 @@ static json_t *differs_json(unsigned bits, const char *const *names, unsigned co
     return v;
 }
 
-static json_t *tensor_json(const struct diff *d, size_t i, int *kind)
+static json_t *changed_tensor_json(const struct diff *d, size_t i, int *kind)
 {
     const struct diff_tensor *t = &d->tensors[i];
-    if (kind_of(t->a != NULL, t->b != NULL) != *kind)
+    if (change_kind(t->a != NULL, t->b != NULL) != *kind)
         return NULL;
     json_t *v = json_object();
     const struct hk_tensor *one = t->a != NULL ? t->a : t->b;
     tool_json_set(v, "name", tool_json_bytes(one->name));
     if (*kind != CHANGED) {
-        set_entry(v, one);
+        set_tensor_entry(v, one);
         return v;
     }
     tool_json_set(v, "differs", differs_json(t->differs, diff_ways, DIFF_WAYS));
-    tool_json_set(v, "a", entry_json(t->a));
-    tool_json_set(v, "b", entry_json(t->b));
-    tool_json_set(v, "values", values_json(t));
+    tool_json_set(v, "a", tensor_entry_json(t->a));
+    tool_json_set(v, "b", tensor_entry_json(t->b));
+    tool_json_set(v, "values", tensor_values_json(t));
     return v;
 }
 
 /* ---- appendix ---- */
 
-static json_t *changed_record(const struct diff *d, size_t i, int *kind)
+static json_t *changed_record_json(const struct diff *d, size_t i, int *kind)
 {
     const struct diff_record *r = &d->records[i];
-    if (kind_of(r->a != NULL, r->b != NULL) != *kind)
+    if (change_kind(r->a != NULL, r->b != NULL) != *kind)
         return NULL;
     json_t *v = json_object();
     const struct hk_record *one = r->a != NULL ? r->a : r->b;
@@ -208,19 +209,19 @@ void diff_print_json(const struct diff *d)
     if (d->options->parts & DIFF_METADATA) {
         tool_json_enter(&o, "metadata", '{');
         tool_json_put(&o, "ignored", tool_json_uint(d->ignored));
-        put_lists(d, d->kv_count, kv_json, &o);
+        put_change_lists(d, d->kv_count, changed_kv_json, &o);
         tool_json_leave(&o, '}');
     }
     if (d->options->parts & DIFF_TENSORS) {
         tool_json_enter(&o, "tensors", '{');
         tool_json_put(&o, "same", tool_json_uint(d->same));
         tool_json_put(&o, "tolerated", tool_json_uint(d->tolerated));
-        put_lists(d, d->tensor_count, tensor_json, &o);
+        put_change_lists(d, d->tensor_count, changed_tensor_json, &o);
         tool_json_leave(&o, '}');
     }
     if (d->options->parts & DIFF_APPENDIX) {
         tool_json_enter(&o, "appendix", '{');
-        put_lists(d, d->record_count, changed_record, &o);
+        put_change_lists(d, d->record_count, changed_record_json, &o);
         tool_json_leave(&o, '}');
     }
     tool_json_end(&o);

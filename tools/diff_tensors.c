@@ -9,7 +9,7 @@
 const char *const diff_ways[DIFF_WAYS] = {"type",       "shape",  "layout", "sparsity",
                                           "block_size", "values", "bytes"};
 
-static struct diff_key *keys_of(const struct hk_file *f)
+static struct diff_key *tensor_keys(const struct hk_file *f)
 {
     struct diff_key *keys = calloc(hk_tensor_count(f) + 1, sizeof *keys);
     if (keys == NULL)
@@ -22,25 +22,25 @@ static struct diff_key *keys_of(const struct hk_file *f)
 /* ---- what the tables say ---- */
 
 /* The field has a value in every entry, but only here a meaning. */
-static unsigned block_size(const struct hk_tensor *t)
+static unsigned used_block_size(const struct hk_tensor *t)
 {
     bool used = hk_type_info(t->type)->kind == HK_CLASS_DUAL || t->scale_size > 0;
     return used ? t->block_size : 0;
 }
 
-static bool same_shape(const struct hk_tensor *a, const struct hk_tensor *b)
+static bool same_tensor_shape(const struct hk_tensor *a, const struct hk_tensor *b)
 {
     return a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
-static unsigned compare_entries(const struct hk_tensor *a, const struct hk_tensor *b)
+static unsigned compare_tensor_entries(const struct hk_tensor *a, const struct hk_tensor *b)
 {
     unsigned differs = 0;
     differs |= a->type != b->type ? DIFF_TYPE : 0;
-    differs |= same_shape(a, b) ? 0 : DIFF_SHAPE;
+    differs |= same_tensor_shape(a, b) ? 0 : DIFF_SHAPE;
     differs |= a->layout != b->layout ? DIFF_LAYOUT : 0;
     differs |= a->sparsity != b->sparsity ? DIFF_SPARSITY : 0;
-    differs |= block_size(a) != block_size(b) ? DIFF_BLOCK_SIZE : 0;
+    differs |= used_block_size(a) != used_block_size(b) ? DIFF_BLOCK_SIZE : 0;
     return differs;
 }
 
@@ -51,8 +51,8 @@ static bool same_bytes(struct hk_bytes a, struct hk_bytes b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-static bool same_sections(const struct diff *d, const struct hk_tensor *a,
-                          const struct hk_tensor *b)
+static bool same_tensor_bytes(const struct diff *d, const struct hk_tensor *a,
+                              const struct hk_tensor *b)
 {
     return same_bytes(hk_tensor_data(d->a, a), hk_tensor_data(d->b, b)) &&
            same_bytes(hk_tensor_scales(d->a, a), hk_tensor_scales(d->b, b)) &&
@@ -61,7 +61,7 @@ static bool same_sections(const struct diff *d, const struct hk_tensor *a,
 
 /* A reference is compared by what it refers to; one that leads nowhere is refused when it is to be
  * decoded. */
-static const struct hk_tensor *owner(const struct hk_file *f, const struct hk_tensor *t)
+static const struct hk_tensor *referred_tensor(const struct hk_file *f, const struct hk_tensor *t)
 {
     const struct hk_tensor *target = t;
     return hk_tensor_resolve(f, t, &target, NULL) == HK_OK ? target : t;
@@ -72,29 +72,31 @@ struct batch {
     struct diff_tensor *tensors;
 };
 
-static void compare_bytes(void *arg, size_t i)
+static void compare_pair_bytes(void *arg, size_t i)
 {
     const struct batch *batch = arg;
     struct diff_tensor *t = &batch->tensors[i];
     if (t->way == DIFF_NOT)
         return;
-    const struct hk_tensor *a = owner(batch->d->a, t->a), *b = owner(batch->d->b, t->b);
-    bool alike = t->head_rows == 0 && (compare_entries(a, b) & ~(unsigned)DIFF_SHAPE) == 0;
+    const struct hk_tensor *a = referred_tensor(batch->d->a, t->a),
+                           *b = referred_tensor(batch->d->b, t->b);
+    bool alike = t->head_rows == 0 && (compare_tensor_entries(a, b) & ~(unsigned)DIFF_SHAPE) == 0;
     t->way = DIFF_BY_VALUES;
-    if (alike && same_sections(batch->d, a, b))
+    if (alike && same_tensor_bytes(batch->d, a, b))
         t->way = DIFF_BY_BYTES;
     else if (alike)
         t->differs |= DIFF_BYTES;
 }
 
-static uint64_t bytes_of(const struct diff *d, const struct diff_tensor *t)
+static uint64_t pair_bytes(const struct diff *d, const struct diff_tensor *t)
 {
-    const struct hk_tensor *one = t->a != NULL ? owner(d->a, t->a) : owner(d->b, t->b);
+    const struct hk_tensor *one =
+        t->a != NULL ? referred_tensor(d->a, t->a) : referred_tensor(d->b, t->b);
     return one->data_size + one->scale_size + one->residual_size;
 }
 
 /* Which are compared at all. */
-static void choose(const struct diff *d, struct diff_tensor *tensors, size_t count)
+static void choose_compared_tensors(const struct diff *d, struct diff_tensor *tensors, size_t count)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
@@ -103,24 +105,24 @@ static void choose(const struct diff *d, struct diff_tensor *tensors, size_t cou
         if (t->a == NULL || t->b == NULL || t->differs & DIFF_SHAPE)
             t->way = DIFF_NOT;
         else
-            (void)diff_affordable(d, t, bytes_of(d, t), &sum);
+            (void)diff_affordable(d, t, pair_bytes(d, t), &sum);
     }
 }
 
 /* In batches, for the bar. */
-static void compare_all_bytes(const struct diff *d, struct diff_tensor *tensors, size_t count)
+static void compare_bytes_of_all(const struct diff *d, struct diff_tensor *tensors, size_t count)
 {
     const uint64_t most = 256 << 20;
     uint64_t done = 0, all = 0;
-    choose(d, tensors, count);
+    choose_compared_tensors(d, tensors, count);
     for (size_t i = 0; i < count; i++)
-        all += bytes_of(d, &tensors[i]);
+        all += pair_bytes(d, &tensors[i]);
     for (size_t from = 0, to; from < count; from = to) {
         struct batch batch = {d, tensors + from};
         uint64_t size = 0;
         for (to = from; to < count && size < most; to++)
-            size += bytes_of(d, &tensors[to]);
-        d->options->loop->run(d->options->loop->context, to - from, compare_bytes, &batch);
+            size += pair_bytes(d, &tensors[to]);
+        d->options->loop->run(d->options->loop->context, to - from, compare_pair_bytes, &batch);
         tool_progress("comparing bytes", done += size, all);
     }
     tool_progress("comparing bytes", 1, 1);
@@ -134,7 +136,7 @@ bool diff_orders_known(const struct diff *d)
 }
 
 /* Rows of a head of the pair, if the two files have them in different orders and agree on heads. */
-static uint64_t differing_order(const struct diff *d, const struct diff_tensor *t)
+static uint64_t differing_head_rows(const struct diff *d, const struct diff_tensor *t)
 {
     if (t->a == NULL || t->b == NULL || !diff_orders_known(d) || d->rotation_a == d->rotation_b)
         return 0;
@@ -144,15 +146,15 @@ static uint64_t differing_order(const struct diff *d, const struct diff_tensor *
 
 /* ---- the verdict ---- */
 
-static bool asked(const struct diff_options *o)
+static bool has_tolerance(const struct diff_options *o)
 {
     return !isnan(o->tolerance) || !isnan(o->cosine);
 }
 
-static bool tolerated(const struct diff_options *o, const struct diff_tensor *t)
+static bool is_tolerated(const struct diff_options *o, const struct diff_tensor *t)
 {
     const struct diff_sums *s = &t->sums;
-    if (!asked(o) || t->way == DIFF_NOT)
+    if (!has_tolerance(o) || t->way == DIFF_NOT)
         return false;
     if (t->way == DIFF_BY_BYTES || s->differing == 0)
         return true;
@@ -160,21 +162,21 @@ static bool tolerated(const struct diff_options *o, const struct diff_tensor *t)
            (isnan(o->cosine) || diff_cosine(s) >= o->cosine);
 }
 
-static void settle(struct diff *d, struct diff_tensor *t)
+static void judge_tensor(struct diff *d, struct diff_tensor *t)
 {
     if (t->way == DIFF_BY_VALUES && t->sums.differing > 0)
         t->differs = (t->differs & ~(unsigned)DIFF_BYTES) | DIFF_VALUES;
     bool both = t->a != NULL && t->b != NULL;
     if (both && t->differs == 0 && t->why == NULL)
         d->same++;
-    else if (both && tolerated(d->options, t))
+    else if (both && is_tolerated(d->options, t))
         d->tolerated++;
     else
         d->tensors[d->tensor_count++] = *t;
 }
 
 /* Names alone do not need to know by how much values differ, unless that decides. */
-static void skip_values(struct diff_tensor *tensors, size_t count)
+static void skip_value_comparison(struct diff_tensor *tensors, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (tensors[i].way == DIFF_BY_VALUES)
@@ -183,7 +185,7 @@ static void skip_values(struct diff_tensor *tensors, size_t count)
 
 static struct diff_tensor *pair_tensors(const struct diff *d, size_t *count)
 {
-    struct diff_key *a = keys_of(d->a), *b = keys_of(d->b);
+    struct diff_key *a = tensor_keys(d->a), *b = tensor_keys(d->b);
     struct diff_pair *pairs = diff_join(a, hk_tensor_count(d->a), b, hk_tensor_count(d->b), count);
     struct diff_tensor *tensors = calloc(*count + 1, sizeof *tensors);
     if (tensors == NULL)
@@ -192,8 +194,8 @@ static struct diff_tensor *pair_tensors(const struct diff *d, size_t *count)
         struct diff_tensor *t = &tensors[i];
         t->a = pairs[i].a != DIFF_NONE ? hk_tensor_at(d->a, pairs[i].a) : NULL;
         t->b = pairs[i].b != DIFF_NONE ? hk_tensor_at(d->b, pairs[i].b) : NULL;
-        t->differs = t->a != NULL && t->b != NULL ? compare_entries(t->a, t->b) : 0;
-        t->head_rows = differing_order(d, t);
+        t->differs = t->a != NULL && t->b != NULL ? compare_tensor_entries(t->a, t->b) : 0;
+        t->head_rows = differing_head_rows(d, t);
     }
     free(a);
     free(b);
@@ -205,12 +207,12 @@ void diff_tensors(struct diff *d)
 {
     size_t count;
     struct diff_tensor *tensors = pair_tensors(d, &count);
-    compare_all_bytes(d, tensors, count);
-    if (d->options->brief && !asked(d->options))
-        skip_values(tensors, count);
+    compare_bytes_of_all(d, tensors, count);
+    if (d->options->brief && !has_tolerance(d->options))
+        skip_value_comparison(tensors, count);
     diff_values(d, tensors, count);
     d->tensors = tensors; /* those that are kept move up */
     for (size_t i = 0; i < count; i++)
-        settle(d, &tensors[i]);
+        judge_tensor(d, &tensors[i]);
     d->differ = d->differ || d->tensor_count > 0;
 }

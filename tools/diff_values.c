@@ -23,7 +23,7 @@ struct range {
 
 /* ---- elements as doubles ---- */
 
-static uint64_t load(const uint8_t *p, size_t bytes)
+static uint64_t load_le_uint(const uint8_t *p, size_t bytes)
 {
     uint64_t v = 0;
     for (size_t i = bytes; i > 0; i--)
@@ -31,16 +31,16 @@ static uint64_t load(const uint8_t *p, size_t bytes)
     return v;
 }
 
-static double load_f64(const uint8_t *p)
+static double load_le_f64(const uint8_t *p)
 {
-    uint64_t bits = load(p, 8);
+    uint64_t bits = load_le_uint(p, 8);
     double v;
     memcpy(&v, &bits, sizeof v);
     return v;
 }
 
 /* Types whose values f32 cannot hold, in their own precision. False for all others. */
-static bool read_wide(const struct hk_decoder *d, uint64_t first, size_t n, double *out)
+static bool read_wide_elements(const struct hk_decoder *d, uint64_t first, size_t n, double *out)
 {
     unsigned type = 0;
     const uint8_t *p = hk_decoder_rows(d, &type);
@@ -51,8 +51,8 @@ static bool read_wide(const struct hk_decoder *d, uint64_t first, size_t n, doub
     size_t size = wide ? 8 : 4;
     p += first * size;
     for (size_t i = 0; i < n; i++, p += size) {
-        uint64_t v = load(p, size);
-        out[i] = type == HK_TYPE_F64     ? load_f64(p)
+        uint64_t v = load_le_uint(p, size);
+        out[i] = type == HK_TYPE_F64     ? load_le_f64(p)
                  : type == HK_TYPE_INT64 ? (double)(int64_t)v
                  : type == HK_TYPE_INT32 ? (double)(int32_t)(uint32_t)v
                                          : (double)v;
@@ -60,10 +60,10 @@ static bool read_wide(const struct hk_decoder *d, uint64_t first, size_t n, doub
     return true;
 }
 
-static void read_piece(const struct hk_decoder *d, uint64_t first, size_t n, double *out)
+static void read_elements(const struct hk_decoder *d, uint64_t first, size_t n, double *out)
 {
     float narrow[PIECE];
-    if (read_wide(d, first, n, out))
+    if (read_wide_elements(d, first, n, out))
         return;
     hk_decoder_read(d, first, n, narrow);
     for (size_t i = 0; i < n; i++)
@@ -71,11 +71,11 @@ static void read_piece(const struct hk_decoder *d, uint64_t first, size_t n, dou
 }
 
 /* Of B, in the order that A has: where that is another one, row by row. */
-static void read_other(const struct range *r, uint64_t first, size_t n, double *out)
+static void read_elements_of_b(const struct range *r, uint64_t first, size_t n, double *out)
 {
     const struct diff_tensor *t = r->tensor;
     if (t->head_rows == 0) {
-        read_piece(t->decoder_b, first, n, out);
+        read_elements(t->decoder_b, first, n, out);
         return;
     }
     const uint64_t cols = t->a->ndim == 1 ? 1 : hk_tensor_cols(t->a);
@@ -84,7 +84,7 @@ static void read_other(const struct range *r, uint64_t first, size_t n, double *
         const size_t take = left < n ? (size_t)left : n;
         const uint64_t row =
             hk_rotated_row(t->head_rows, r->diff->rotation_b, r->diff->rotation_a, first / cols);
-        read_piece(t->decoder_b, row * cols + at, take, out);
+        read_elements(t->decoder_b, row * cols + at, take, out);
         first += take;
         out += take;
         n -= take;
@@ -93,7 +93,7 @@ static void read_other(const struct range *r, uint64_t first, size_t n, double *
 
 /* ---- sums ---- */
 
-static void differ(struct diff_sums *s, uint64_t at, double a, double b)
+static void note_first_difference(struct diff_sums *s, uint64_t at, double a, double b)
 {
     if (s->differing++ > 0)
         return;
@@ -102,7 +102,7 @@ static void differ(struct diff_sums *s, uint64_t at, double a, double b)
     s->first_b = b;
 }
 
-static void add_special(struct diff_sums *s, uint64_t at, double a, double b)
+static void add_nonfinite_pair(struct diff_sums *s, uint64_t at, double a, double b)
 {
     s->nan_a += isnan(a) != 0;
     s->nan_b += isnan(b) != 0;
@@ -111,13 +111,13 @@ static void add_special(struct diff_sums *s, uint64_t at, double a, double b)
     if (a == b || (isnan(a) && isnan(b)))
         return;
     s->unlike++;
-    differ(s, at, a, b);
+    note_first_difference(s, at, a, b);
 }
 
-static void add_pair(struct diff_sums *s, uint64_t at, double a, double b)
+static void add_value_pair(struct diff_sums *s, uint64_t at, double a, double b)
 {
     if (!isfinite(a) || !isfinite(b)) {
-        add_special(s, at, a, b);
+        add_nonfinite_pair(s, at, a, b);
         return;
     }
     double error = fabs(a - b);
@@ -127,17 +127,18 @@ static void add_pair(struct diff_sums *s, uint64_t at, double a, double b)
     s->b2 += b * b;
     s->ab += a * b;
     if (a != b)
-        differ(s, at, a, b);
+        note_first_difference(s, at, a, b);
     if (error > s->largest) {
         s->largest = error;
         s->largest_at = at;
     }
 }
 
-static void add_each(struct diff_sums *s, uint64_t at, const double *a, const double *b, size_t n)
+static void add_value_pairs(struct diff_sums *s, uint64_t at, const double *a, const double *b,
+                            size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        add_pair(s, at + i, a[i], b[i]);
+        add_value_pair(s, at + i, a[i], b[i]);
 }
 
 /* Sums of every second element: two additions of which none waits for the other. */
@@ -158,7 +159,7 @@ static inline void add_to_lane(struct lane *l, double a, double b)
 }
 
 /* N is even. */
-static struct lane add_lanes(const double *a, const double *b, size_t n)
+static struct lane sum_lanes(const double *a, const double *b, size_t n)
 {
     struct lane even = {0}, odd = {0};
     for (size_t i = 0; i < n; i += 2) {
@@ -174,7 +175,7 @@ static struct lane add_lanes(const double *a, const double *b, size_t n)
 }
 
 /* Index of the first that differs, or N. */
-static size_t first_difference(const double *a, const double *b, size_t n)
+static size_t find_difference(const double *a, const double *b, size_t n)
 {
     size_t i = 0;
     while (i < n && a[i] == b[i])
@@ -182,7 +183,7 @@ static size_t first_difference(const double *a, const double *b, size_t n)
     return i;
 }
 
-static size_t first_error(const double *a, const double *b, size_t n, double error)
+static size_t find_error(const double *a, const double *b, size_t n, double error)
 {
     size_t i = 0;
     while (i < n && fabs(a[i] - b[i]) != error)
@@ -191,21 +192,22 @@ static size_t first_error(const double *a, const double *b, size_t n, double err
 }
 
 /* What is not finite shows in the sums of squares, and is then looked at one by one. */
-static void add_piece(struct diff_sums *s, uint64_t at, const double *a, const double *b, size_t n)
+static void add_piece_sums(struct diff_sums *s, uint64_t at, const double *a, const double *b,
+                           size_t n)
 {
     size_t even = n / 2 * 2;
-    struct lane l = add_lanes(a, b, even);
+    struct lane l = sum_lanes(a, b, even);
     if (!isfinite(l.a2) || !isfinite(l.b2)) {
-        add_each(s, at, a, b, n);
+        add_value_pairs(s, at, a, b, n);
         return;
     }
     if (l.differing > 0) {
-        size_t i = first_difference(a, b, even);
-        differ(s, at + i, a[i], b[i]);
+        size_t i = find_difference(a, b, even);
+        note_first_difference(s, at + i, a[i], b[i]);
         s->differing += l.differing - 1;
     }
     if (l.largest > s->largest) {
-        s->largest_at = at + first_error(a, b, even, l.largest);
+        s->largest_at = at + find_error(a, b, even, l.largest);
         s->largest = l.largest;
     }
     s->finite += even;
@@ -213,23 +215,23 @@ static void add_piece(struct diff_sums *s, uint64_t at, const double *a, const d
     s->a2 += l.a2;
     s->b2 += l.b2;
     s->ab += l.ab;
-    add_each(s, at + even, a + even, b + even, n - even);
+    add_value_pairs(s, at + even, a + even, b + even, n - even);
 }
 
-static void run_range(void *arg, size_t i)
+static void sum_range(void *arg, size_t i)
 {
     struct range *r = (struct range *)arg + i;
     double a[PIECE], b[PIECE];
     for (size_t at = 0; at < r->n; at += PIECE) {
         size_t n = r->n - at < PIECE ? r->n - at : PIECE;
-        read_piece(r->tensor->decoder_a, r->first + at, n, a);
-        read_other(r, r->first + at, n, b);
-        add_piece(&r->sums, r->first + at, a, b, n);
+        read_elements(r->tensor->decoder_a, r->first + at, n, a);
+        read_elements_of_b(r, r->first + at, n, b);
+        add_piece_sums(&r->sums, r->first + at, a, b, n);
     }
     r->sums.elements = r->n;
 }
 
-static void combine(struct diff_sums *s, const struct diff_sums *part)
+static void combine_sums(struct diff_sums *s, const struct diff_sums *part)
 {
     if (s->differing == 0 && part->differing > 0) {
         s->first = part->first;
@@ -283,12 +285,12 @@ struct window {
     const struct hk_loop *loop;
 };
 
-static void flush(struct window *w)
+static void run_window(struct window *w)
 {
-    w->loop->run(w->loop->context, w->count, run_range, w->ranges);
+    w->loop->run(w->loop->context, w->count, sum_range, w->ranges);
     for (size_t i = 0; i < w->count; i++) {
         struct range *r = &w->ranges[i];
-        combine(&r->tensor->sums, &r->sums);
+        combine_sums(&r->tensor->sums, &r->sums);
         w->done += r->n;
         if (r->last) {
             hk_decoder_free(&r->tensor->decoder_a);
@@ -299,7 +301,7 @@ static void flush(struct window *w)
     tool_progress("comparing", w->done, w->all);
 }
 
-static void add_ranges(struct window *w, struct diff_tensor *t, uint64_t elements)
+static void add_tensor_ranges(struct window *w, struct diff_tensor *t, uint64_t elements)
 {
     uint64_t first = 0;
     do {
@@ -307,7 +309,7 @@ static void add_ranges(struct window *w, struct diff_tensor *t, uint64_t element
         w->ranges[w->count++] = (struct range){w->diff, t, first, n, first + n == elements, {0}};
         first += n;
         if (w->count == RANGES)
-            flush(w);
+            run_window(w);
     } while (first < elements);
 }
 
@@ -332,7 +334,7 @@ bool diff_affordable(const struct diff *d, struct diff_tensor *t, uint64_t bytes
     return false;
 }
 
-static bool open_decoders(const struct diff *d, struct diff_tensor *t)
+static bool open_pair_decoders(const struct diff *d, struct diff_tensor *t)
 {
     struct hk_error err;
     enum hk_status status = hk_decoder_new(&t->decoder_a, d->a, t->a, &err);
@@ -362,9 +364,9 @@ void diff_values(const struct diff *d, struct diff_tensor *tensors, size_t count
     for (size_t i = 0; i < count; i++)
         w->all += tensors[i].way == DIFF_BY_VALUES ? hk_tensor_elems(tensors[i].a) : 0;
     for (size_t i = 0; i < count; i++)
-        if (tensors[i].way == DIFF_BY_VALUES && open_decoders(d, &tensors[i]))
-            add_ranges(w, &tensors[i], hk_tensor_elems(tensors[i].a));
-    flush(w);
+        if (tensors[i].way == DIFF_BY_VALUES && open_pair_decoders(d, &tensors[i]))
+            add_tensor_ranges(w, &tensors[i], hk_tensor_elems(tensors[i].a));
+    run_window(w);
     tool_progress("comparing", 1, 1);
     free(w);
 }

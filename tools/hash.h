@@ -4,8 +4,6 @@
 
 #include "tools/lib/tool.h"
 
-/* ---- lines as sha256sum writes them (hash_line.c) ---- */
-
 /* What a line's name names: a file, the base of a model file, one of its tensors. */
 enum hash_kind { HASH_FILE, HASH_BASE, HASH_TENSOR };
 
@@ -13,21 +11,6 @@ enum hash_kind { HASH_FILE, HASH_BASE, HASH_TENSOR };
  * backslash in it becomes \n, \r or \\, and the line then begins with a backslash. */
 void hash_print_line(const uint8_t digest[HK_SHA256_SIZE], const char *file, enum hash_kind kind,
                      struct hk_bytes tensor);
-
-struct hash_line {
-    uint8_t digest[HK_SHA256_SIZE];
-    char *shown; /* the name as it is in the line */
-    char *path;
-    enum hash_kind kind;
-    struct hk_bytes tensor; /* for HASH_TENSOR; inside PATH's allocation, terminated */
-};
-
-/* Read a line of N bytes without its end. False: it is none of these; nothing is to be freed. A
- * name that can be read in several ways is the one whose file exists. */
-bool hash_read_line(const char *line, size_t n, struct hash_line *out);
-void hash_line_free(struct hash_line *line);
-
-/* ---- checking a list (hash_check.c) ---- */
 
 struct hash_checking {
     const char *list; /* "-" is standard input */

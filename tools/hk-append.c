@@ -84,7 +84,7 @@ static const enum hk_record_type types[] = {
     [OPT_KV_CACHE] = HK_RECORD_KV_CACHE_SINK, [OPT_TOPOLOGY] = HK_RECORD_TOPOLOGY_HEAD,
 };
 
-static void add_item(struct job *j, enum hk_record_type type, const char *path)
+static void add_record(struct job *j, enum hk_record_type type, const char *path)
 {
     struct item *items = reallocarray(j->items, j->count + 1, sizeof *items);
     if (items == NULL)
@@ -95,15 +95,15 @@ static void add_item(struct job *j, enum hk_record_type type, const char *path)
     items[j->count++].path = path;
 }
 
-static void add_switch(struct job *j, const char *name, uint8_t flags)
+static void add_switch_record(struct job *j, const char *name, uint8_t flags)
 {
-    add_item(j, HK_RECORD_LORA_ADAPTER, NULL); /* the type is that of what it switches */
+    add_record(j, HK_RECORD_LORA_ADAPTER, NULL); /* the type is that of what it switches */
     j->items[j->count - 1].switched = name;
     j->items[j->count - 1].record.flags = flags;
 }
 
 /* A switch has name and target of what it switches, and no payload. */
-static void check_setting(const struct item *item, int option)
+static void check_record_option(const struct item *item, int option)
 {
     const bool of_payload = option == OPT_NAME || option == OPT_TARGET || option == OPT_INACTIVE ||
                             option == OPT_COMPRESS;
@@ -111,28 +111,28 @@ static void check_setting(const struct item *item, int option)
         tool_usage("--%s does not go with --activate or --deactivate", options[option].name);
 }
 
-static void set_metric(struct item *item, int option, const char *value)
+static void set_record_metric(struct item *item, int option, const char *value)
 {
     const float x = (float)tool_double(options[option].name, value, -3e38, 3e38);
     memcpy(&item->record.metrics[option - OPT_LOSS], &x, sizeof x);
 }
 
-static void set_generation(struct item *item, const char *value)
+static void set_record_generation(struct item *item, const char *value)
 {
     item->record.generation = (uint32_t)tool_uint("generation", value, 1, UINT32_MAX);
     item->generation_given = true;
 }
 
-static void take_option(struct job *j, int option, const char *value)
+static void take_append_option(struct job *j, int option, const char *value)
 {
     struct item *item = j->count > 0 ? &j->items[j->count - 1] : &j->common;
-    check_setting(item, option);
+    check_record_option(item, option);
     switch (option) {
     case OPT_ACTIVATE:
-        add_switch(j, value, HK_RECORD_ACTIVE);
+        add_switch_record(j, value, HK_RECORD_ACTIVE);
         break;
     case OPT_DEACTIVATE:
-        add_switch(j, value, 0);
+        add_switch_record(j, value, 0);
         break;
     case OPT_NAME:
         item->name = value;
@@ -141,7 +141,7 @@ static void take_option(struct job *j, int option, const char *value)
         item->target = value;
         break;
     case OPT_GENERATION:
-        set_generation(item, value);
+        set_record_generation(item, value);
         break;
     case OPT_INACTIVE:
         item->record.flags &= (uint8_t)~HK_RECORD_ACTIVE;
@@ -160,14 +160,14 @@ static void take_option(struct job *j, int option, const char *value)
         break;
     default:
         if (option <= OPT_TOPOLOGY)
-            add_item(j, types[option], value);
+            add_record(j, types[option], value);
         else
-            set_metric(item, option, value);
+            set_record_metric(item, option, value);
     }
 }
 
 /* Now, or what whoever wants the same bytes again has set. */
-static uint64_t timestamp(void)
+static uint64_t timestamp_now(void)
 {
     const char *given = getenv("SOURCE_DATE_EPOCH");
     return given != NULL ? tool_uint("SOURCE_DATE_EPOCH", given, 0, INT64_MAX)
@@ -180,7 +180,7 @@ static struct hk_bytes text(const char *s)
 }
 
 /* The last part of PATH without its extension. */
-static struct hk_bytes name_of(const char *path, enum hk_record_type type)
+static struct hk_bytes default_record_name(const char *path, enum hk_record_type type)
 {
     struct hk_bytes b = text(path);
     if (strcmp(path, "-") == 0)
@@ -200,8 +200,8 @@ static struct hk_bytes name_of(const char *path, enum hk_record_type type)
 
 /* ---- appending ---- */
 
-static enum hk_status copy_payload(struct hk_appender *a, const struct payload *p,
-                                   struct hk_error *err)
+static enum hk_status copy_payload_bytes(struct hk_appender *a, const struct payload *p,
+                                         struct hk_error *err)
 {
     enum { CHUNK = 1 << 20 };
     uint8_t *buffer = malloc(CHUNK);
@@ -221,30 +221,31 @@ static enum hk_status copy_payload(struct hk_appender *a, const struct payload *
     return status;
 }
 
-static enum hk_status copy_item(struct hk_appender *a, const struct item *item,
-                                const struct payload *p, bool *reading, struct hk_error *err)
+static enum hk_status append_payload_record(struct hk_appender *a, const struct item *item,
+                                            const struct payload *p, bool *reading,
+                                            struct hk_error *err)
 {
     struct hk_new_record r = item->record;
-    r.name = item->name != NULL ? text(item->name) : name_of(item->path, r.type);
+    r.name = item->name != NULL ? text(item->name) : default_record_name(item->path, r.type);
     r.target = text(item->target != NULL ? item->target : "model");
     r.plain_size = p->size;
     enum hk_status st = hk_append_record(a, &r, err);
     if (st != HK_OK)
         return st;
-    st = copy_payload(a, p, err);
+    st = copy_payload_bytes(a, p, err);
     *reading = st != HK_OK && strncmp(err->text, "cannot write", 12) != 0;
     return st;
 }
 
 /* A failure is told here: it lies in the record's file or in the .hk. */
-static int append_item(struct hk_appender *a, const struct job *j, struct item *item,
-                       const struct payload *p, uint32_t generation)
+static int append_one_record(struct hk_appender *a, const struct job *j, struct item *item,
+                             const struct payload *p, uint32_t generation)
 {
     struct hk_error err;
     struct hk_new_record *r = &item->record;
     enum hk_status st;
     bool reading = false;
-    r->timestamp = timestamp();
+    r->timestamp = timestamp_now();
     if (!item->generation_given) { /* one before it may have been given a later one */
         const uint32_t last = hk_append_generation(a);
         r->generation = generation > last ? generation : last;
@@ -253,7 +254,7 @@ static int append_item(struct hk_appender *a, const struct job *j, struct item *
         r->name = text(item->switched);
         st = hk_append_switch(a, r, &err);
     } else {
-        st = copy_item(a, item, p, &reading, &err);
+        st = append_payload_record(a, item, p, &reading, &err);
     }
     return st == HK_OK ? TOOL_OK : tool_error(reading ? item->path : j->file, &err);
 }
@@ -264,8 +265,8 @@ static void show_progress(void *arg, uint64_t done, uint64_t all)
     tool_progress("hashing", done, all);
 }
 
-static enum hk_status bind_base(const struct job *j, struct hk_appender *a,
-                                const struct hk_file *whole, struct hk_error *err)
+static enum hk_status bind_appender_base(const struct job *j, struct hk_appender *a,
+                                         const struct hk_file *whole, struct hk_error *err)
 {
     struct hk_loop loop;
     enum hk_status st = j->bind ? tool_loop_new(&loop, 0, err) : HK_OK;
@@ -288,14 +289,14 @@ static enum hk_status open_appender(const struct job *j, struct hk_appender **ou
         st = hk_open_set(&whole, j->file, err);
     if (st == HK_OK)
         st = hk_append_open(out, first, 0, &wait, err);
-    if (st == HK_OK && (st = bind_base(j, *out, whole, err)) != HK_OK)
+    if (st == HK_OK && (st = bind_appender_base(j, *out, whole, err)) != HK_OK)
         hk_append_discard(out);
     hk_close(&whole);
     free(first);
     return st;
 }
 
-static int append_all(struct job *j, const struct payload *payloads)
+static int append_all_records(struct job *j, const struct payload *payloads)
 {
     struct hk_appender *a;
     struct hk_error err;
@@ -304,7 +305,7 @@ static int append_all(struct job *j, const struct payload *payloads)
     const uint32_t last = hk_append_generation(a), next = last < UINT32_MAX ? last + 1 : last;
     int status = TOOL_OK;
     for (size_t i = 0; status == TOOL_OK && i < j->count; i++)
-        status = append_item(a, j, &j->items[i], &payloads[i], next);
+        status = append_one_record(a, j, &j->items[i], &payloads[i], next);
     if (status != TOOL_OK) {
         hk_append_discard(&a);
         return status;
@@ -313,7 +314,7 @@ static int append_all(struct job *j, const struct payload *payloads)
 }
 
 /* Everything is looked at before the file is touched. */
-static int run(struct job *j)
+static int append_records(struct job *j)
 {
     struct hk_error err;
     int status = TOOL_OK;
@@ -329,7 +330,7 @@ static int run(struct job *j)
             status = tool_error(item->path, &err);
     }
     if (status == TOOL_OK)
-        status = append_all(j, payloads);
+        status = append_all_records(j, payloads);
     while (opened-- > 0)
         if (payloads[opened].fd >= 0)
             close(payloads[opened].fd);
@@ -337,7 +338,7 @@ static int run(struct job *j)
     return status;
 }
 
-static void check_items(const struct job *j)
+static void check_new_records(const struct job *j)
 {
     unsigned standard = 0;
     for (size_t i = 0; i < j->count; i++) {
@@ -361,12 +362,12 @@ int main(int argc, char **argv)
     const char *value;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
-        take_option(&j, o, value);
+        take_append_option(&j, o, value);
     if (args.operand_count != 1)
         tool_usage("one FILE is needed, %d given", args.operand_count);
-    check_items(&j);
+    check_new_records(&j);
     j.file = args.operands[0];
-    const int status = run(&j);
+    const int status = append_records(&j);
     free(j.items);
     return tool_end(status);
 }

@@ -1,11 +1,164 @@
 /* hk-bench: how fast a model reads prompts and generates here, and what memory it takes. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "engine/cpu/pool.h"
 #include "kernels/kernels.h"
 #include "tools/bench.h"
+#include "tools/lib/machine.h"
+
+/* ---- options ---- */
+
+enum {
+    DEFAULT_PREFILL = 512,
+    DEFAULT_DECODE = 64,
+    DEFAULT_REPS = 5,
+    DEFAULT_BATCH = 512,
+    MAX_REPS = 10000,
+};
+
+enum option {
+    OPT_ACTIVATIONS,
+    OPT_BATCH,
+    OPT_DECODE,
+    OPT_DEPTH,
+    OPT_HUGE_PAGES,
+    OPT_JSON,
+    OPT_LEVELS,
+    OPT_MLOCK,
+    OPT_PREFILL,
+    OPT_PREFILL_DEPTH,
+    OPT_REPS,
+    OPT_TABLE,
+    OPT_THREADS,
+};
+
+static const struct tool_option options[] = {
+    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of a prompt together (default 512)"},
+    [OPT_DECODE] = {"decode", 0, "N", "time N tokens one by one (default 64; 0: do not)"},
+    [OPT_DEPTH] = {"depth", 0, "N",
+                   "decode after N tokens (default 0); may be given several times"},
+    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
+    [OPT_JSON] = {"json", 0, NULL, "print JSON, as without --table"},
+    [OPT_LEVELS] = {"levels", 0, NULL, "measure every level of kernels that runs here in turn"},
+    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
+    [OPT_PREFILL] = {"prefill", 0, "N",
+                     "time a prompt of N tokens (default 512; 0: do not); may be given several "
+                     "times"},
+    [OPT_PREFILL_DEPTH] = {"prefill-depth", 0, "N", "time prompts after N tokens (default 0)"},
+    [OPT_REPS] = {"reps", 0, "N", "repeat each measurement N times (default 5)"},
+    [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
+    [OPT_THREADS] = {"threads", 0, "N", "compute with N threads"},
+};
+
+static const struct tool tool = {
+    .name = "hk-bench",
+    .operands = "FILE",
+    .about = "Measure how fast a model reads prompts and generates, and its memory, as JSON.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+};
+
+/* Room for one of each argument, and for the default. */
+static void make_size_list(struct bench_sizes *s, int argc)
+{
+    s->n = calloc((size_t)argc + 1, sizeof *s->n);
+    if (s->n == NULL)
+        tool_nomem();
+}
+
+static void add_bench_size(struct bench_sizes *s, const char *name, const char *value)
+{
+    s->n[s->count++] = tool_uint(name, value, 0, HKE_MAX_POSITIONS);
+}
+
+/* Those without a value. */
+static void set_bench_flag(struct bench_options *o, enum option option)
+{
+    switch (option) {
+    case OPT_HUGE_PAGES:
+        o->context.huge_pages = true;
+        break;
+    case OPT_LEVELS:
+        o->levels = true;
+        break;
+    case OPT_MLOCK:
+        o->mlock = true;
+        break;
+    default:
+        o->table = option == OPT_TABLE;
+    }
+}
+
+static void set_bench_option(struct bench_options *o, enum option option, const char *value)
+{
+    switch (option) {
+    case OPT_ACTIVATIONS:
+        o->context.activations = tool_activations(value);
+        break;
+    case OPT_BATCH:
+        o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        break;
+    case OPT_DECODE:
+        o->decode = tool_uint("decode", value, 0, HKE_MAX_POSITIONS);
+        break;
+    case OPT_DEPTH:
+        add_bench_size(&o->depth, "depth", value);
+        break;
+    case OPT_PREFILL:
+        add_bench_size(&o->prefill, "prefill", value);
+        break;
+    case OPT_PREFILL_DEPTH:
+        o->prefill_depth = tool_uint("prefill-depth", value, 0, HKE_MAX_POSITIONS);
+        break;
+    case OPT_REPS:
+        o->reps = tool_uint("reps", value, 1, MAX_REPS);
+        break;
+    case OPT_THREADS:
+        o->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
+        break;
+    default:
+        set_bench_flag(o, option);
+    }
+}
+
+static void set_bench_defaults(struct bench_options *o)
+{
+    if (o->prefill.count == 0)
+        o->prefill.n[o->prefill.count++] = DEFAULT_PREFILL;
+    if (o->depth.count == 0)
+        o->depth.n[o->depth.count++] = 0;
+    if (!o->levels)
+        o->context.kernels = tool_kernels();
+    if (o->context.threads == 0)
+        o->context.threads = tool_threads();
+}
+
+static void parse_bench_options(struct bench_options *o, int argc, char **argv)
+{
+    struct tool_args args;
+    const char *value;
+    tool_begin(&args, &tool, argc, argv);
+    *o = (struct bench_options){
+        .decode = DEFAULT_DECODE,
+        .reps = DEFAULT_REPS,
+        .context = {.batch = DEFAULT_BATCH},
+    };
+    make_size_list(&o->prefill, argc);
+    make_size_list(&o->depth, argc);
+    for (int option; (option = tool_next(&args, &value)) >= 0;)
+        set_bench_option(o, (enum option)option, value);
+    if (args.operand_count != 1)
+        tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
+    o->path = args.operands[0];
+    set_bench_defaults(o);
+}
+
+/* ---- the program ---- */
 
 /* One object, or one set of tables, for each level: each is printed when it is there. */
-static int run(const struct bench_options *o)
+static int bench_level(const struct bench_options *o)
 {
     struct bench_result r;
     struct hk_error err;
@@ -21,7 +174,7 @@ static int run(const struct bench_options *o)
     return status;
 }
 
-static int run_levels(struct bench_options *o)
+static int bench_levels(struct bench_options *o)
 {
     struct hkk_level level[HKK_MAX_LEVELS];
     size_t n = hkk_levels(level);
@@ -34,7 +187,7 @@ static int run_levels(struct bench_options *o)
             putchar('\n');
         first = false;
         o->context.kernels = level[i].table;
-        status = run(o);
+        status = bench_level(o);
     }
     return status;
 }
@@ -42,8 +195,8 @@ static int run_levels(struct bench_options *o)
 int main(int argc, char **argv)
 {
     struct bench_options o;
-    bench_parse(&o, argc, argv);
-    int status = o.levels ? run_levels(&o) : run(&o);
+    parse_bench_options(&o, argc, argv);
+    int status = o.levels ? bench_levels(&o) : bench_level(&o);
     free(o.prefill.n);
     free(o.depth.n);
     return tool_end(status);

@@ -45,7 +45,7 @@ static const struct tool tool = {
 /* ---- options ---- */
 
 /* The directory of an adapter is PEFT's, that of a model HF's. */
-static void format_option(struct convert_job *j, const char *value)
+static void set_convert_format(struct convert_job *j, const char *value)
 {
     j->to_given = true;
     j->peft = strcmp(value, "peft") == 0;
@@ -67,7 +67,7 @@ static uint32_t align_option(const char *value)
     return (uint32_t)n;
 }
 
-static uint64_t room_option(const char *value)
+static uint64_t parse_room(const char *value)
 {
     const uint64_t size = tool_size("room", value, 0, UINT64_C(4) << 30);
     return size == 0 ? HK_NO_ROOM : size;
@@ -81,14 +81,14 @@ static enum hk_type type_option(const char *value)
     return (enum hk_type)info->type;
 }
 
-static void take_history(struct convert_job *j, enum hk_history_choice choice)
+static void set_history_choice(struct convert_job *j, enum hk_history_choice choice)
 {
     if (j->options.history != HK_HISTORY_CARRY && j->options.history != choice)
         tool_usage("--no-history and --keep-history exclude each other");
     j->options.history = choice;
 }
 
-static void take_option(struct convert_job *j, int option, const char *value)
+static void set_convert_option(struct convert_job *j, int option, const char *value)
 {
     switch (option) {
     case OPT_ALIGN:
@@ -104,19 +104,19 @@ static void take_option(struct convert_job *j, int option, const char *value)
         j->options.max_output = tool_max_output(value);
         break;
     case OPT_KEEP:
-        take_history(j, HK_HISTORY_KEEP);
+        set_history_choice(j, HK_HISTORY_KEEP);
         break;
     case OPT_NO_HISTORY:
-        take_history(j, HK_HISTORY_DROP);
+        set_history_choice(j, HK_HISTORY_DROP);
         break;
     case OPT_ROOM:
-        j->options.room = room_option(value);
+        j->options.room = parse_room(value);
         break;
     case OPT_SPLIT:
         j->options.split_size = tool_size("split-size", value, 1, INT64_MAX);
         break;
     case OPT_TO:
-        format_option(j, value);
+        set_convert_format(j, value);
         break;
     case OPT_TYPE:
         j->options.dense = type_option(value);
@@ -125,22 +125,23 @@ static void take_option(struct convert_job *j, int option, const char *value)
     }
 }
 
-static bool ends_in(const char *path, const char *suffix)
+static bool path_ends_in(const char *path, const char *suffix)
 {
     size_t n = strlen(path), m = strlen(suffix);
     return n >= m && strcmp(path + n - m, suffix) == 0;
 }
 
-static enum hk_format format_of_name(const char *path)
+static enum hk_format format_of_path(const char *path)
 {
     struct stat st;
-    return ends_in(path, ".gguf")          ? HK_FORMAT_GGUF
-           : ends_in(path, ".safetensors") ? HK_FORMAT_SAFETENSORS
-           : ends_in(path, "/") || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) ? HK_FORMAT_HF
-                                                                                 : HK_FORMAT_HK;
+    return path_ends_in(path, ".gguf")          ? HK_FORMAT_GGUF
+           : path_ends_in(path, ".safetensors") ? HK_FORMAT_SAFETENSORS
+           : path_ends_in(path, "/") || (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+               ? HK_FORMAT_HF
+               : HK_FORMAT_HK;
 }
 
-static void check_adapter(const struct convert_job *j)
+static void check_adapter_options(const struct convert_job *j)
 {
     if (j->to == HK_FORMAT_HK)
         tool_usage("an adapter becomes gguf, safetensors or peft (--to); hk-append --lora puts it "
@@ -156,10 +157,10 @@ static void check_adapter(const struct convert_job *j)
         tool_usage("standard input is either the adapter or the model of --base");
 }
 
-static void check(const struct convert_job *j)
+static void check_convert_options(const struct convert_job *j)
 {
     if (j->base != NULL)
-        check_adapter(j);
+        check_adapter_options(j);
     else if (j->peft)
         tool_usage("--to peft is for adapters: --base says which model IN is for");
     const bool dense = j->to == HK_FORMAT_SAFETENSORS || j->to == HK_FORMAT_HF;
@@ -173,25 +174,25 @@ static void check(const struct convert_job *j)
         tool_usage("--room is for hk: metadata of %s do not grow in place", hk_format_name(j->to));
     if (convert_is_standard(j->out) && (j->to == HK_FORMAT_HF || j->options.split_size > 0))
         tool_usage("standard output is one file, not several");
-    if (ends_in(j->out, ".index.json"))
+    if (path_ends_in(j->out, ".index.json"))
         tool_usage("%s is what the index of a set is called, not a model", j->out);
 }
 
 /* ---- the program ---- */
 
-static void show_progress(void *arg, uint64_t done, uint64_t all)
+static void show_converting(void *arg, uint64_t done, uint64_t all)
 {
     (void)arg;
     tool_progress("converting", done, all);
 }
 
-static void show_loss(void *arg, const char *text)
+static void show_conversion_loss(void *arg, const char *text)
 {
     const struct convert_job *j = arg;
     tool_warn(convert_shown(j->out, "standard output"), "lost: %s", text);
 }
 
-static int run(const struct convert_job *j)
+static int convert_input(const struct convert_job *j)
 {
     struct hk_file *f;
     struct hk_error err;
@@ -215,20 +216,21 @@ static int run(const struct convert_job *j)
 
 int main(int argc, char **argv)
 {
-    struct convert_job j = {
-        .options = {.dense = HK_TYPE_F16, .progress = show_progress, .loss = show_loss}};
+    struct convert_job j = {.options = {.dense = HK_TYPE_F16,
+                                        .progress = show_converting,
+                                        .loss = show_conversion_loss}};
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
-        take_option(&j, o, value);
+        set_convert_option(&j, o, value);
     if (args.operand_count != 2)
         tool_usage("IN and OUT are needed, %d given", args.operand_count);
     j.options.arg = &j;
     j.in = args.operands[0];
     j.out = args.operands[1];
     if (!j.to_given)
-        j.to = format_of_name(j.out);
-    check(&j);
-    return tool_end(run(&j));
+        j.to = format_of_path(j.out);
+    check_convert_options(&j);
+    return tool_end(convert_input(&j));
 }

@@ -39,7 +39,7 @@ struct job {
         work; /* of all tensors so far: bytes written or read, whichever are more */
 };
 
-static void on_progress(void *arg, uint64_t elements)
+static void count_decoded(void *arg, uint64_t elements)
 {
     struct job *j = arg;
     j->done += elements;
@@ -49,8 +49,8 @@ static void on_progress(void *arg, uint64_t elements)
 /* ---- one tensor ---- */
 
 /* Which rows of T; HK_E_RANGE where the tensor has not so many. */
-static enum hk_status choose_rows(const struct job *j, struct dequant_piece *p,
-                                  struct hk_error *err)
+static enum hk_status choose_piece_rows(const struct job *j, struct dequant_piece *p,
+                                        struct hk_error *err)
 {
     uint64_t rows = hk_tensor_rows(p->tensor);
     p->cols = hk_tensor_cols(p->tensor);
@@ -70,8 +70,8 @@ static enum hk_status choose_rows(const struct job *j, struct dequant_piece *p,
 }
 
 /* Text counts as the values that it is of. */
-static enum hk_status check_size(struct job *j, const struct hk_file *f,
-                                 const struct dequant_piece *p, struct hk_error *err)
+static enum hk_status check_dequant_size(struct job *j, const struct hk_file *f,
+                                         const struct dequant_piece *p, struct hk_error *err)
 {
     const struct hk_tensor *t = p->tensor;
     uint64_t values = p->rows * p->cols * sizeof(float), stored = t->data_size;
@@ -82,52 +82,52 @@ static enum hk_status check_size(struct job *j, const struct hk_file *f,
     return hk_check_output(j->work, hk_output_limit(f, j->max_output), err);
 }
 
-static bool is_binary(enum dequant_form form)
+static bool is_binary_form(enum dequant_form form)
 {
     return form == DEQUANT_RAW || form == DEQUANT_NPY;
 }
 
-static enum hk_status create(struct hk_out **out, const struct job *j, const char *path,
-                             struct hk_error *err)
+static enum hk_status create_dequant_output(struct hk_out **out, const struct job *j,
+                                            const char *path, struct hk_error *err)
 {
-    if (!is_binary(j->form) && strcmp(path, "-") == 0)
+    if (!is_binary_form(j->form) && strcmp(path, "-") == 0)
         return hk_out_fd(out, STDOUT_FILENO, err);
     return tool_create(out, path, j->input, j->force, err);
 }
 
 /* Report ERR, which is about the output only where writing failed. */
-static int report(const struct job *j, const char *path, const struct hk_error *err)
+static int report_dequant(const struct job *j, const char *path, const struct hk_error *err)
 {
     bool output = err->status == HK_E_IO || err->status == HK_E_USE;
     const char *shown = strcmp(path, "-") == 0 ? "standard output" : path;
     return tool_error(output ? shown : j->input, err);
 }
 
-static int dequant(struct job *j, const struct hk_file *f, const struct hk_tensor *t,
-                   const char *path)
+static int dequant_tensor(struct job *j, const struct hk_file *f, const struct hk_tensor *t,
+                          const char *path)
 {
     struct hk_error err;
     struct hk_decoder *decoder = NULL;
     struct hk_out *out = NULL;
-    struct dequant_piece p = {.tensor = t, .progress = on_progress, .arg = j};
+    struct dequant_piece p = {.tensor = t, .progress = count_decoded, .arg = j};
     p.pretty = strcmp(path, "-") == 0 && isatty(STDOUT_FILENO);
     if (hk_decoder_new(&decoder, f, t, &err) != HK_OK)
         return tool_error(j->input, &err);
     p.decoder = decoder;
     if (j->dir == NULL)
         j->all = hk_tensor_elems(t);
-    enum hk_status status = choose_rows(j, &p, &err);
+    enum hk_status status = choose_piece_rows(j, &p, &err);
     if (status == HK_OK)
-        status = check_size(j, f, &p, &err);
+        status = check_dequant_size(j, f, &p, &err);
     if (status == HK_OK)
-        status = create(&out, j, path, &err);
+        status = create_dequant_output(&out, j, path, &err);
     if (status == HK_OK)
         status = dequant_write(&p, j->form, out, &err);
     if (status == HK_OK)
         status = hk_out_commit(&out, &err);
     hk_out_discard(&out);
     hk_decoder_free(&decoder);
-    return status == HK_OK ? TOOL_OK : report(j, path, &err);
+    return status == HK_OK ? TOOL_OK : report_dequant(j, path, &err);
 }
 
 static int dequant_named(struct job *j, const struct hk_file *f, const char *name)
@@ -137,12 +137,12 @@ static int dequant_named(struct job *j, const struct hk_file *f, const char *nam
         tool_warn(j->input, "no tensor %s", name);
         return TOOL_CONTENT;
     }
-    return dequant(j, f, t, j->output);
+    return dequant_tensor(j, f, t, j->output);
 }
 
 /* ---- all tensors ---- */
 
-static bool is_plain(uint8_t c, bool first)
+static bool is_file_name_byte(uint8_t c, bool first)
 {
     bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     return letter || c == '_' || c == '-' || (c == '.' && !first);
@@ -151,7 +151,7 @@ static bool is_plain(uint8_t c, bool first)
 /* DIR/NAME.EXT with every byte of NAME that is not plain as %XX, so that different names give
  * different files and none leaves DIR. What is too long for a file system is cut and gets "~" and
  * the tensor's NUMBER. NULL when out of memory. */
-static char *file_name(const struct job *j, const struct hk_tensor *t, size_t number)
+static char *tensor_file_path(const struct job *j, const struct hk_tensor *t, size_t number)
 {
     enum { LONGEST = 220 };
     static const char *const extensions[] = {[DEQUANT_RAW] = "f32",
@@ -162,7 +162,7 @@ static char *file_name(const struct job *j, const struct hk_tensor *t, size_t nu
     size_t at = 0, i = 0;
     for (; i < t->name.n && at + 3 <= LONGEST; i++) {
         uint8_t c = t->name.p[i];
-        at += (size_t)snprintf(name + at, 4, is_plain(c, i == 0) ? "%c" : "%%%02X", c);
+        at += (size_t)snprintf(name + at, 4, is_file_name_byte(c, i == 0) ? "%c" : "%%%02X", c);
     }
     if (i < t->name.n)
         snprintf(name + at, sizeof name - at, "~%zu", number);
@@ -171,7 +171,7 @@ static char *file_name(const struct job *j, const struct hk_tensor *t, size_t nu
     return path;
 }
 
-static uint64_t count_elements(const struct hk_file *f)
+static uint64_t count_all_elements(const struct hk_file *f)
 {
     uint64_t all = 0;
     for (size_t i = 0; i < hk_tensor_count(f); i++)
@@ -186,14 +186,14 @@ static int dequant_all(struct job *j, const struct hk_file *f)
         tool_warn(j->dir, "cannot create: %s", strerror(errno));
         return TOOL_TROUBLE;
     }
-    j->all = count_elements(f);
+    j->all = count_all_elements(f);
     int status = TOOL_OK;
     for (size_t i = 0; i < hk_tensor_count(f) && status != TOOL_TROUBLE; i++) {
         const struct hk_tensor *t = hk_tensor_at(f, i);
-        char *path = file_name(j, t, i);
+        char *path = tensor_file_path(j, t, i);
         if (path == NULL)
             tool_nomem();
-        status = tool_worse(status, dequant(j, f, t, path));
+        status = tool_worse(status, dequant_tensor(j, f, t, path));
         free(path);
     }
     return status;
@@ -201,7 +201,7 @@ static int dequant_all(struct job *j, const struct hk_file *f)
 
 /* ---- the program ---- */
 
-static void parse_rows(struct job *j, const char *value)
+static void parse_row_range(struct job *j, const char *value)
 {
     char first[24];
     const char *colon = strchr(value, ':');
@@ -215,14 +215,14 @@ static void parse_rows(struct job *j, const char *value)
         tool_usage("--rows: %s ends before it begins", value);
 }
 
-static void set_form(struct job *j, enum dequant_form form)
+static void set_dequant_form(struct job *j, enum dequant_form form)
 {
     if (j->form != DEQUANT_RAW && j->form != form)
         tool_usage("--json, --npy and --text exclude each other");
     j->form = form;
 }
 
-static void set_option(struct job *j, int option, const char *value)
+static void set_dequant_option(struct job *j, int option, const char *value)
 {
     switch (option) {
     case OPT_ALL:
@@ -232,27 +232,27 @@ static void set_option(struct job *j, int option, const char *value)
         j->force = true;
         break;
     case OPT_JSON:
-        set_form(j, DEQUANT_JSON);
+        set_dequant_form(j, DEQUANT_JSON);
         break;
     case OPT_MAX_OUTPUT:
         j->max_output = tool_max_output(value);
         break;
     case OPT_NPY:
-        set_form(j, DEQUANT_NPY);
+        set_dequant_form(j, DEQUANT_NPY);
         break;
     case OPT_OUTPUT:
         j->output = value;
         break;
     case OPT_ROWS:
-        parse_rows(j, value);
+        parse_row_range(j, value);
         break;
     case OPT_TEXT:
-        set_form(j, DEQUANT_TEXT);
+        set_dequant_form(j, DEQUANT_TEXT);
         break;
     }
 }
 
-static void check_operands(const struct job *j, const struct tool_args *args)
+static void check_dequant_operands(const struct job *j, const struct tool_args *args)
 {
     if (args->operand_count == 0)
         tool_usage("no FILE given");
@@ -271,8 +271,8 @@ int main(int argc, char **argv)
     const char *value;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
-        set_option(&j, o, value);
-    check_operands(&j, &args);
+        set_dequant_option(&j, o, value);
+    check_dequant_operands(&j, &args);
     j.input = args.operands[0];
     j.output = j.output != NULL ? j.output : "-";
     struct hk_file *f;

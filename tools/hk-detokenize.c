@@ -45,7 +45,7 @@ struct detokenize {
 
 /* ---- options ---- */
 
-static bool is_id(const char *word)
+static bool is_token_id(const char *word)
 {
     uint64_t v = 0;
     for (const char *p = word; *p != '\0' && v <= UINT32_MAX; p++) {
@@ -56,7 +56,7 @@ static bool is_id(const char *word)
     return word[0] != '\0' && v <= UINT32_MAX;
 }
 
-static void parse(struct detokenize *d, int argc, char **argv)
+static void parse_detokenize_options(struct detokenize *d, int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
@@ -80,7 +80,7 @@ static void parse(struct detokenize *d, int argc, char **argv)
     d->words = args.operands + 1;
     d->word_count = args.operand_count - 1;
     for (int i = 0; i < d->word_count; i++)
-        if (!is_id(d->words[i]))
+        if (!is_token_id(d->words[i]))
             tool_usage("not a token id: %s", d->words[i]);
     if (d->raw && d->word_count > 0)
         tool_usage("--ids is about standard input, which is not read if ids are given");
@@ -90,7 +90,7 @@ static void parse(struct detokenize *d, int argc, char **argv)
 
 /* ---- ids ---- */
 
-static enum hk_status take_id(struct detokenize *d)
+static enum hk_status decode_id(struct detokenize *d)
 {
     uint32_t id = (uint32_t)d->number;
     d->number = 0;
@@ -100,7 +100,7 @@ static enum hk_status take_id(struct detokenize *d)
 }
 
 /* A byte of decimal ids: what is between them may be a JSON array's. */
-static enum hk_status take_letter(struct detokenize *d, uint8_t c)
+static enum hk_status take_decimal_byte(struct detokenize *d, uint8_t c)
 {
     if (c >= '0' && c <= '9') {
         d->number = d->number * 10 + (uint64_t)(c - '0');
@@ -112,39 +112,39 @@ static enum hk_status take_letter(struct detokenize *d, uint8_t c)
     }
     if (c == '\0' || strchr(" \t\n\v\f\r,[]", c) == NULL)
         return hk_fail(&d->err, HK_E_FORMAT, d->at, "byte 0x%02x is of no number", c);
-    return d->digits > 0 ? take_id(d) : HK_OK;
+    return d->digits > 0 ? decode_id(d) : HK_OK;
 }
 
-static enum hk_status take_byte(struct detokenize *d, uint8_t c)
+static enum hk_status take_raw_byte(struct detokenize *d, uint8_t c)
 {
     d->number |= (uint64_t)c << (8 * d->digits++);
-    return d->digits == 4 ? take_id(d) : HK_OK;
+    return d->digits == 4 ? decode_id(d) : HK_OK;
 }
 
-static enum hk_status take_bytes(struct detokenize *d, const uint8_t *p, size_t n)
+static enum hk_status take_id_bytes(struct detokenize *d, const uint8_t *p, size_t n)
 {
     enum hk_status st = HK_OK;
     for (size_t i = 0; i < n && st == HK_OK; i++, d->at++)
-        st = d->raw ? take_byte(d, p[i]) : take_letter(d, p[i]);
+        st = d->raw ? take_raw_byte(d, p[i]) : take_decimal_byte(d, p[i]);
     return st;
 }
 
 /* The end of the input, of a number, and of the text. */
-static enum hk_status finish(struct detokenize *d)
+static enum hk_status end_decoding(struct detokenize *d)
 {
     enum hk_status st = HK_OK;
     if (d->raw && d->digits > 0)
         st = hk_fail(&d->err, HK_E_FORMAT, HK_NO_OFFSET,
                      "%llu bytes are not a whole number of 4-byte ids", (unsigned long long)d->at);
     else if (d->digits > 0)
-        st = take_id(d);
+        st = decode_id(d);
     return st == HK_OK ? hke_stream_end(&d->stream, &d->text, &d->err) : st;
 }
 
 /* ---- text ---- */
 
 /* What is complete goes out before more input is waited for. */
-static enum hk_status write_text(struct detokenize *d)
+static enum hk_status write_decoded_text(struct detokenize *d)
 {
     if (d->json || d->text.n == 0)
         return HK_OK;
@@ -156,18 +156,18 @@ static enum hk_status write_text(struct detokenize *d)
     return st;
 }
 
-static enum hk_status decode_words(struct detokenize *d)
+static enum hk_status decode_id_words(struct detokenize *d)
 {
     enum hk_status st = HK_OK;
     for (int i = 0; i < d->word_count && st == HK_OK; i++) {
-        st = take_bytes(d, (const uint8_t *)d->words[i], strlen(d->words[i]));
+        st = take_id_bytes(d, (const uint8_t *)d->words[i], strlen(d->words[i]));
         if (st == HK_OK)
-            st = take_letter(d, ' ');
+            st = take_decimal_byte(d, ' ');
     }
     return st;
 }
 
-static enum hk_status decode_input(struct detokenize *d)
+static enum hk_status decode_id_input(struct detokenize *d)
 {
     static uint8_t chunk[CHUNK];
     enum hk_status st = HK_OK;
@@ -179,14 +179,14 @@ static enum hk_status decode_input(struct detokenize *d)
             return hk_fail_sys(&d->err, errno, "cannot read");
         if (got == 0)
             return st;
-        st = take_bytes(d, chunk, (size_t)got);
+        st = take_id_bytes(d, chunk, (size_t)got);
         if (st == HK_OK)
-            st = write_text(d);
+            st = write_decoded_text(d);
     }
     return st;
 }
 
-static void print_json(struct detokenize *d)
+static void print_detokenize_json(struct detokenize *d)
 {
     json_t *o = json_object();
     tool_json_set(o, "text", tool_json_bytes((struct hk_bytes){d->text.p, d->text.n}));
@@ -196,7 +196,7 @@ static void print_json(struct detokenize *d)
 
 /* ---- the job ---- */
 
-static enum hk_status run(struct detokenize *d)
+static enum hk_status detokenize(struct detokenize *d)
 {
     d->about = d->path;
     enum hk_status st = tool_open_kept(&d->file, d->path, 0, &d->err);
@@ -206,13 +206,13 @@ static enum hk_status run(struct detokenize *d)
         return st;
     d->about = d->word_count > 0 ? "ids" : "-";
     hke_stream_start(&d->stream, d->tokenizer, d->decoding);
-    st = d->word_count > 0 ? decode_words(d) : decode_input(d);
+    st = d->word_count > 0 ? decode_id_words(d) : decode_id_input(d);
     if (st == HK_OK)
-        st = finish(d);
+        st = end_decoding(d);
     if (st == HK_OK)
-        st = write_text(d);
+        st = write_decoded_text(d);
     if (st == HK_OK && d->json)
-        print_json(d);
+        print_detokenize_json(d);
     else if (st == HK_OK && isatty(STDOUT_FILENO) != 0)
         putchar('\n');
     return st;
@@ -221,8 +221,8 @@ static enum hk_status run(struct detokenize *d)
 int main(int argc, char **argv)
 {
     struct detokenize d = {0};
-    parse(&d, argc, argv);
-    int status = run(&d) == HK_OK ? TOOL_OK : tool_error(d.about, &d.err);
+    parse_detokenize_options(&d, argc, argv);
+    int status = detokenize(&d) == HK_OK ? TOOL_OK : tool_error(d.about, &d.err);
     hke_text_free(&d.text);
     hke_tokenizer_free(&d.tokenizer);
     hk_close(&d.file);

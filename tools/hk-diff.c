@@ -40,7 +40,7 @@ static const struct tool tool = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static void compare(struct diff *d)
+static void print_diff(struct diff *d)
 {
     if (d->options->parts & DIFF_METADATA)
         diff_metadata(d);
@@ -54,7 +54,7 @@ static void compare(struct diff *d)
         diff_print_text(d);
 }
 
-static void release(struct diff *d)
+static void free_diff(struct diff *d)
 {
     for (size_t i = 0; i < d->kv_count; i++) {
         json_decref(d->kvs[i].first_a);
@@ -70,7 +70,7 @@ static void release(struct diff *d)
 }
 
 /* A file that cannot be compared is trouble: 1 says that there are differences. */
-static bool open_model(struct hk_file **out, const char *name)
+static bool open_compared_model(struct hk_file **out, const char *name)
 {
     struct hk_error err;
     if (tool_open(out, name, &err) == HK_OK)
@@ -79,7 +79,7 @@ static bool open_model(struct hk_file **out, const char *name)
     return false;
 }
 
-static int run(struct diff *d, struct diff_options *o, unsigned threads)
+static int diff_models(struct diff *d, struct diff_options *o, unsigned threads)
 {
     struct hk_loop loop;
     struct hk_error err;
@@ -87,18 +87,18 @@ static int run(struct diff *d, struct diff_options *o, unsigned threads)
     if (tool_loop_new(&loop, threads, &err) != HK_OK)
         return tool_error(NULL, &err);
     o->loop = &loop;
-    if (open_model(&d->a, d->name_a) && open_model(&d->b, d->name_b)) {
+    if (open_compared_model(&d->a, d->name_a) && open_compared_model(&d->b, d->name_b)) {
         d->rotation_a = hk_file_rotation(d->a);
         d->rotation_b = hk_file_rotation(d->b);
-        compare(d);
+        print_diff(d);
         status = d->differ ? TOOL_CONTENT : TOOL_OK;
     }
-    release(d);
+    free_diff(d);
     tool_loop_free(&loop);
     return status;
 }
 
-static void ignore(struct diff_options *o, const char *pattern)
+static void ignore_keys(struct diff_options *o, const char *pattern)
 {
     const char **longer = reallocarray(o->ignored, o->ignored_count + 1, sizeof *longer);
     if (longer == NULL)
@@ -107,7 +107,7 @@ static void ignore(struct diff_options *o, const char *pattern)
     o->ignored = longer;
 }
 
-static void set_option(struct diff_options *o, int option, const char *value)
+static void set_diff_option(struct diff_options *o, int option, const char *value)
 {
     switch (option) {
     case OPT_APPENDIX:
@@ -120,7 +120,7 @@ static void set_option(struct diff_options *o, int option, const char *value)
         o->cosine = tool_double("cosine", value, -1, 1);
         break;
     case OPT_IGNORE_KEY:
-        ignore(o, value);
+        ignore_keys(o, value);
         break;
     case OPT_JSON:
         o->json = true;
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
         if (option == OPT_THREADS)
             threads = tool_threads_option(value);
         else
-            set_option(&o, option, value);
+            set_diff_option(&o, option, value);
     }
     if (args.operand_count != 2)
         tool_usage("A and B are needed, %d given", args.operand_count);
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
         o.parts = DIFF_ALL;
     d.name_a = args.operands[0];
     d.name_b = args.operands[1];
-    int status = run(&d, &o, threads);
+    int status = diff_models(&d, &o, threads);
     free(o.ignored);
     return tool_end(status);
 }

@@ -48,7 +48,7 @@ struct profile {
     struct memory memory;
 };
 
-static bool parse(int argc, char **argv)
+static bool parse_profile_options(int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
@@ -65,7 +65,7 @@ static bool parse(int argc, char **argv)
 
 /* The next "KEY : VALUE" of FILE, without blanks around either. False at its end. A line without a
  * colon gives an empty value. */
-static bool next_pair(FILE *file, char **line, size_t *room, char **value)
+static bool read_pair_line(FILE *file, char **line, size_t *room, char **value)
 {
     if (getline(line, room, file) < 0)
         return false;
@@ -80,7 +80,7 @@ static bool next_pair(FILE *file, char **line, size_t *room, char **value)
     return true;
 }
 
-static char *copy(const char *text)
+static char *copy_string(const char *text)
 {
     char *s = strdup(text);
     if (s == NULL)
@@ -89,7 +89,7 @@ static char *copy(const char *text)
 }
 
 /* Companies by the number that Arm gave them, as /proc/cpuinfo spells it. */
-static const char *implementer(const char *number)
+static const char *implementer_name(const char *number)
 {
     static const char *const known[][2] = {
         {"0x41", "Arm"},       {"0x42", "Broadcom"},  {"0x43", "Cavium"},   {"0x46", "Fujitsu"},
@@ -103,30 +103,30 @@ static const char *implementer(const char *number)
 }
 
 /* Processors of one machine differ little in this; the first one speaks for all. */
-static void read_processor(struct profile *p)
+static void read_cpuinfo(struct profile *p)
 {
     char *line = NULL, *value;
     size_t room = 0;
     FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file != NULL && next_pair(file, &line, &room, &value)) {
+    while (file != NULL && read_pair_line(file, &line, &room, &value)) {
         if (*line == '\0' && p->flags != NULL)
             break;
         if (p->vendor == NULL && strcmp(line, "vendor_id") == 0)
-            p->vendor = copy(value);
+            p->vendor = copy_string(value);
         else if (p->vendor == NULL && strcmp(line, "CPU implementer") == 0)
-            p->vendor = copy(implementer(value));
+            p->vendor = copy_string(implementer_name(value));
         else if (p->model == NULL &&
                  (strcmp(line, "model name") == 0 || strcmp(line, "CPU part") == 0))
-            p->model = copy(value);
+            p->model = copy_string(value);
         else if (p->flags == NULL && (strcmp(line, "flags") == 0 || strcmp(line, "Features") == 0))
-            p->flags = copy(value);
+            p->flags = copy_string(value);
     }
     free(line);
     if (file != NULL)
         fclose(file);
 }
 
-static void find_features(struct profile *p)
+static void find_cpu_features(struct profile *p)
 {
     for (const char *s = p->flags != NULL ? p->flags : ""; *s != '\0';) {
         size_t n = strcspn(s, " ");
@@ -150,7 +150,7 @@ static void read_meminfo(struct memory *m)
     char *line = NULL, *value;
     size_t room = 0;
     FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && next_pair(file, &line, &room, &value))
+    while (file != NULL && read_pair_line(file, &line, &room, &value))
         for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
             if (strcmp(line, wanted[i].key) == 0)
                 *wanted[i].number = strtoull(value, NULL, 10) * wanted[i].unit;
@@ -160,7 +160,7 @@ static void read_meminfo(struct memory *m)
 }
 
 /* "always [madvise] never": the one in brackets. */
-static void read_transparent(struct memory *m)
+static void read_transparent_pages(struct memory *m)
 {
     char text[64] = "";
     FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
@@ -172,22 +172,22 @@ static void read_transparent(struct memory *m)
     fclose(file);
 }
 
-static void find_all(struct profile *p)
+static void find_profile(struct profile *p)
 {
     p->in_use = tool_kernels()->name;
     p->levels = hkk_levels(p->level);
     hke_cores_find(&p->cores, "", NULL);
     p->cores.threads = tool_threads();
     uname(&p->system);
-    read_processor(p);
-    find_features(p);
+    read_cpuinfo(p);
+    find_cpu_features(p);
     read_meminfo(&p->memory);
-    read_transparent(&p->memory);
+    read_transparent_pages(&p->memory);
     p->memory.page = (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* NULL if the level runs. */
-static const char *why_not(const struct hkk_level *l)
+static const char *why_level_cannot_run(const struct hkk_level *l)
 {
     if (l->why_not != NULL)
         return l->why_not;
@@ -217,10 +217,10 @@ static json_t *kernels_json(const struct profile *p)
         const struct hkk_level *l = &p->level[i];
         if (l->table != NULL)
             tool_json_push(contained, tool_json_text(l->name));
-        if (why_not(l) == NULL)
+        if (why_level_cannot_run(l) == NULL)
             tool_json_push(runnable, tool_json_text(l->name));
         else
-            tool_json_set(unavailable, l->name, tool_json_text(why_not(l)));
+            tool_json_set(unavailable, l->name, tool_json_text(why_level_cannot_run(l)));
     }
     tool_json_set(o, "contained", contained);
     tool_json_set(o, "runnable", runnable);
@@ -246,7 +246,7 @@ static json_t *known_uint(uint64_t v)
     return v > 0 ? tool_json_uint(v) : json_null();
 }
 
-static json_t *memory_json(const struct memory *m)
+static json_t *machine_memory_json(const struct memory *m)
 {
     json_t *o = json_object(), *huge = json_object();
     tool_json_set(huge, "size", known_uint(m->huge_size));
@@ -261,13 +261,13 @@ static json_t *memory_json(const struct memory *m)
     return o;
 }
 
-static void print_json(const struct profile *p)
+static void print_profile_json(const struct profile *p)
 {
     json_t *o = json_object();
     tool_json_set(o, "cpu", cpu_json(p));
     tool_json_set(o, "kernels", kernels_json(p));
     tool_json_set(o, "cores", cores_json(&p->cores));
-    tool_json_set(o, "memory", memory_json(&p->memory));
+    tool_json_set(o, "memory", machine_memory_json(&p->memory));
     tool_json_set(o, "gpu", json_array());
     tool_json_print(o, stdout);
 }
@@ -313,7 +313,7 @@ static void kernel_rows(struct tool_table *t, const struct profile *p)
         const struct hkk_level *l = &p->level[i];
         const char *state = strcmp(l->name, p->in_use) == 0 ? "in use" : "can run";
         tool_cell(t, "kernels %s", l->name);
-        tool_cell(t, "%s", why_not(l) != NULL ? why_not(l) : state);
+        tool_cell(t, "%s", why_level_cannot_run(l) != NULL ? why_level_cannot_run(l) : state);
     }
 }
 
@@ -343,7 +343,7 @@ static void memory_rows(struct tool_table *t, const struct memory *m)
     text_row(t, "transparent huge pages", m->transparent[0] != '\0' ? m->transparent : NULL);
 }
 
-static void print_table(const struct profile *p)
+static void print_profile_table(const struct profile *p)
 {
     struct tool_table t = {.columns = 2, .right = "ll"};
     cpu_rows(&t, p);
@@ -357,12 +357,12 @@ static void print_table(const struct profile *p)
 int main(int argc, char **argv)
 {
     struct profile p = {.in_use = NULL};
-    bool table = parse(argc, argv);
-    find_all(&p);
+    bool table = parse_profile_options(argc, argv);
+    find_profile(&p);
     if (table)
-        print_table(&p);
+        print_profile_table(&p);
     else
-        print_json(&p);
+        print_profile_json(&p);
     free(p.vendor);
     free(p.model);
     free(p.flags);

@@ -51,7 +51,7 @@ void hash_progress(void *arg, uint64_t done, uint64_t all)
 
 /* Path of file PART of the model NAME: in that directory, beside that file, or the file itself. The
  * caller's to free. */
-static char *part_path(const char *name, const struct hk_file *f, size_t part)
+static char *part_file_path(const char *name, const struct hk_file *f, size_t part)
 {
     struct stat st;
     const char *own = hk_file_part_name(f, part), *slash = strrchr(name, '/');
@@ -68,11 +68,11 @@ static char *part_path(const char *name, const struct hk_file *f, size_t part)
     return path;
 }
 
-static void print_lines(const struct made *m)
+static void print_hash_lines(const struct made *m)
 {
     static const struct hk_bytes none = {0};
     for (size_t i = 0; m->hashes.files != NULL && i < hk_file_parts(m->f); i++) {
-        char *path = part_path(m->name, m->f, i);
+        char *path = part_file_path(m->name, m->f, i);
         hash_print_line(m->hashes.files[i], path, HASH_FILE, none);
         free(path);
     }
@@ -87,17 +87,17 @@ static json_t *digest_json(const uint8_t digest[HK_SHA256_SIZE])
     return tool_json_hex(digest, HK_SHA256_SIZE);
 }
 
-static json_t *part_json(const struct made *m, size_t i)
+static json_t *hashed_part_json(const struct made *m, size_t i)
 {
     json_t *v = json_object();
-    char *path = part_path(m->name, m->f, i);
+    char *path = part_file_path(m->name, m->f, i);
     tool_json_set(v, "file", tool_json_text(path));
     tool_json_set(v, "sha256", digest_json(m->hashes.files[i]));
     free(path);
     return v;
 }
 
-static json_t *tensor_json(const struct made *m, size_t i)
+static json_t *hashed_tensor_json(const struct made *m, size_t i)
 {
     const struct hk_tensor *t = hk_tensor_at(m->f, i);
     json_t *v = json_object();
@@ -108,7 +108,7 @@ static json_t *tensor_json(const struct made *m, size_t i)
     return v;
 }
 
-static void print_files(const struct made *m, struct tool_json_out *o)
+static void put_file_hashes(const struct made *m, struct tool_json_out *o)
 {
     if (hk_file_parts(m->f) == 1) {
         tool_json_put(o, "sha256", digest_json(m->hashes.files[0]));
@@ -117,23 +117,23 @@ static void print_files(const struct made *m, struct tool_json_out *o)
     tool_json_put(o, "sha256", json_null());
     tool_json_enter(o, "parts", '[');
     for (size_t i = 0; i < hk_file_parts(m->f); i++)
-        tool_json_put(o, NULL, part_json(m, i));
+        tool_json_put(o, NULL, hashed_part_json(m, i));
     tool_json_leave(o, ']');
 }
 
-static void print_json(const struct made *m)
+static void print_hash_json(const struct made *m)
 {
     struct tool_json_out o;
     tool_json_begin(&o, stdout);
     tool_json_put(&o, "file", tool_json_text(m->name));
     if (m->hashes.files != NULL)
-        print_files(m, &o);
+        put_file_hashes(m, &o);
     if (m->hashes.base != NULL)
         tool_json_put(&o, "base", digest_json(m->base));
     if (m->hashes.tensors != NULL) {
         tool_json_enter(&o, "tensors", '[');
         for (size_t i = 0; i < hk_tensor_count(m->f) && !ferror(stdout); i++)
-            tool_json_put(&o, NULL, tensor_json(m, i));
+            tool_json_put(&o, NULL, hashed_tensor_json(m, i));
         tool_json_leave(&o, ']');
     }
     tool_json_end(&o);
@@ -141,7 +141,7 @@ static void print_json(const struct made *m)
 
 /* ---- the program ---- */
 
-static void *digests(size_t count)
+static void *alloc_digests(size_t count)
 {
     void *p = calloc(count + 1, HK_SHA256_SIZE);
     if (p == NULL)
@@ -149,29 +149,29 @@ static void *digests(size_t count)
     return p;
 }
 
-static int hash_open(const struct job *j, const struct hk_loop *loop, struct made *m)
+static int hash_opened_model(const struct job *j, const struct hk_loop *loop, struct made *m)
 {
     struct hk_error err;
     int status = TOOL_OK;
     m->hashes = (struct hk_hashes){.work = {.loop = loop, .progress = hash_progress}};
     if (j->file)
-        m->hashes.files = digests(hk_file_parts(m->f));
+        m->hashes.files = alloc_digests(hk_file_parts(m->f));
     if (j->base)
         m->hashes.base = m->base;
     if (j->tensors)
-        m->hashes.tensors = digests(hk_tensor_count(m->f));
+        m->hashes.tensors = alloc_digests(hk_tensor_count(m->f));
     if (hk_hash(m->f, &m->hashes, &err) != HK_OK)
         status = tool_error(m->name, &err);
     else if (j->json)
-        print_json(m);
+        print_hash_json(m);
     else
-        print_lines(m);
+        print_hash_lines(m);
     free(m->hashes.files);
     free(m->hashes.tensors);
     return status;
 }
 
-static int hash(const struct job *j, const struct hk_loop *loop, const char *path)
+static int hash_model(const struct job *j, const struct hk_loop *loop, const char *path)
 {
     struct hk_file *f;
     struct hk_error err;
@@ -179,12 +179,12 @@ static int hash(const struct job *j, const struct hk_loop *loop, const char *pat
     if (tool_open_kept(&f, path, keep, &err) != HK_OK)
         return tool_error(path, &err);
     struct made m = {.name = path, .f = f};
-    int status = hash_open(j, loop, &m);
+    int status = hash_opened_model(j, loop, &m);
     hk_close(&f);
     return status;
 }
 
-static int run(struct job *j, const struct tool_args *args)
+static int hash_or_check(struct job *j, const struct tool_args *args)
 {
     struct hk_loop loop;
     struct hk_error err;
@@ -195,12 +195,12 @@ static int run(struct job *j, const struct tool_args *args)
     if (j->check.list != NULL)
         status = hash_check(&j->check);
     for (int i = 0; i < args->operand_count && !ferror(stdout); i++)
-        status = tool_worse(status, hash(j, &loop, args->operands[i]));
+        status = tool_worse(status, hash_model(j, &loop, args->operands[i]));
     tool_loop_free(&loop);
     return status;
 }
 
-static void settle(struct job *j, const struct tool_args *args)
+static void check_hash_options(struct job *j, const struct tool_args *args)
 {
     bool checking = j->check.list != NULL, chosen = j->file || j->base || j->tensors;
     if (checking && (chosen || j->json))
@@ -232,6 +232,6 @@ int main(int argc, char **argv)
         else
             *switches[o] = true;
     }
-    settle(&j, &args);
-    return tool_end(run(&j, &args));
+    check_hash_options(&j, &args);
+    return tool_end(hash_or_check(&j, &args));
 }

@@ -35,7 +35,7 @@ struct job {
     bool force, raw, table;
 };
 
-static void print_json(const struct job *j, const struct hk_file *f)
+static void print_log_json(const struct job *j, const struct hk_file *f)
 {
     struct tool_json_out o;
     tool_json_begin(&o, stdout);
@@ -45,8 +45,8 @@ static void print_json(const struct job *j, const struct hk_file *f)
 }
 
 /* Number of the record that WORD means; a name is never all digits here. */
-static enum hk_status find_record(const struct hk_file *f, const char *word, size_t *out,
-                                  struct hk_error *err)
+static enum hk_status find_record_of_word(const struct hk_file *f, const char *word, size_t *out,
+                                          struct hk_error *err)
 {
     char *end;
     errno = 0;
@@ -60,8 +60,8 @@ static enum hk_status find_record(const struct hk_file *f, const char *word, siz
     return HK_OK;
 }
 
-static enum hk_status write_payload(const struct job *j, const struct hk_file *f, size_t i,
-                                    struct hk_out *out, struct hk_error *err)
+static enum hk_status write_record_payload(const struct job *j, const struct hk_file *f, size_t i,
+                                           struct hk_out *out, struct hk_error *err)
 {
     if (!j->raw)
         return hk_record_write(f, i, out, err);
@@ -71,14 +71,14 @@ static enum hk_status write_payload(const struct job *j, const struct hk_file *f
 
 /* ---- an adapter in another form: FILE is its base ---- */
 
-static void show_loss(void *arg, const char *text)
+static void show_extraction_loss(void *arg, const char *text)
 {
     const struct job *j = arg;
     tool_warn(strcmp(j->out, "-") == 0 ? "standard output" : j->out, "lost: %s", text);
 }
 
-static enum hk_status open_adapter(const struct job *j, struct hk_file **out,
-                                   const struct hk_file *f, size_t i, struct hk_error *err)
+static enum hk_status open_record_adapter(const struct job *j, struct hk_file **out,
+                                          const struct hk_file *f, size_t i, struct hk_error *err)
 {
     struct hk_out *o;
     int copy = -1;
@@ -101,9 +101,9 @@ static enum hk_status open_adapter(const struct job *j, struct hk_file **out,
     return st;
 }
 
-static enum hk_status write_gguf(const struct job *j, struct hk_file *payload,
-                                 const struct hk_file *f, const struct hk_convert_options *opt,
-                                 struct hk_error *err)
+static enum hk_status write_adapter_gguf(const struct job *j, struct hk_file *payload,
+                                         const struct hk_file *f,
+                                         const struct hk_convert_options *opt, struct hk_error *err)
 {
     struct hk_out *out;
     enum hk_status st = tool_create(&out, j->out, j->file, j->force, err);
@@ -119,14 +119,14 @@ static enum hk_status write_gguf(const struct job *j, struct hk_file *payload,
 static int extract_adapter(const struct job *j, const struct hk_file *f, size_t i)
 {
     struct hk_convert_options opt = {
-        .loss = show_loss, .arg = (void *)(uintptr_t)j, .replace = j->force};
+        .loss = show_extraction_loss, .arg = (void *)(uintptr_t)j, .replace = j->force};
     struct hk_file *payload;
     struct hk_error err;
-    enum hk_status st = open_adapter(j, &payload, f, i, &err);
+    enum hk_status st = open_record_adapter(j, &payload, f, i, &err);
     if (st != HK_OK)
         return tool_error(j->file, &err);
     if (strcmp(j->to, "gguf") == 0) {
-        st = write_gguf(j, payload, f, &opt, &err);
+        st = write_adapter_gguf(j, payload, f, &opt, &err);
     } else {
         opt.stop = tool_catch_stop();
         st = hk_adapter_save(payload, f, j->out, &opt, &err);
@@ -145,7 +145,7 @@ static int extract_payload(const struct job *j, const struct hk_file *f, size_t 
     if (tool_create(&out, j->out, j->file, j->force, &err) != HK_OK)
         return tool_error(j->out, &err);
     hk_out_limit(out, hk_output_limit(f, j->max_output));
-    enum hk_status status = write_payload(j, f, i, out, &err);
+    enum hk_status status = write_record_payload(j, f, i, out, &err);
     if (status == HK_OK)
         status = hk_out_commit(&out, &err);
     else
@@ -155,16 +155,16 @@ static int extract_payload(const struct job *j, const struct hk_file *f, size_t 
     return tool_error(status == HK_E_IO ? j->out : j->file, &err);
 }
 
-static int extract(const struct job *j, const struct hk_file *f)
+static int extract_record(const struct job *j, const struct hk_file *f)
 {
     struct hk_error err;
     size_t i;
-    if (find_record(f, j->record, &i, &err) != HK_OK)
+    if (find_record_of_word(f, j->record, &i, &err) != HK_OK)
         return tool_error(j->file, &err);
     return j->to != NULL ? extract_adapter(j, f, i) : extract_payload(j, f, i);
 }
 
-static int run(const struct job *j)
+static int show_or_extract(const struct job *j)
 {
     struct hk_file *f;
     struct hk_error err;
@@ -172,16 +172,16 @@ static int run(const struct job *j)
     if (tool_open(&f, j->file, &err) != HK_OK)
         return tool_error(j->file, &err);
     if (j->record != NULL)
-        status = extract(j, f);
+        status = extract_record(j, f);
     else if (j->table)
         records_table(f);
     else
-        print_json(j, f);
+        print_log_json(j, f);
     hk_close(&f);
     return status;
 }
 
-static void take_option(struct job *j, int option, const char *value)
+static void set_log_option(struct job *j, int option, const char *value)
 {
     switch (option) {
     case OPT_EXTRACT:
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
     const char *value;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
-        take_option(&j, o, value);
+        set_log_option(&j, o, value);
     if (args.operand_count != 1)
         tool_usage("one FILE is needed, %d given", args.operand_count);
     if (j.record == NULL && (j.raw || j.force || j.to != NULL || strcmp(j.out, "-") != 0))
@@ -226,5 +226,5 @@ int main(int argc, char **argv)
     if (j.to != NULL && strcmp(j.to, "peft") == 0 && strcmp(j.out, "-") == 0)
         tool_usage("--to peft writes a directory: --output names it");
     j.file = args.operands[0];
-    return tool_end(run(&j));
+    return tool_end(show_or_extract(&j));
 }

@@ -35,7 +35,7 @@ struct job {
     size_t count;
 };
 
-static void add_item(struct job *j, size_t record, double scale)
+static void add_merge_item(struct job *j, size_t record, double scale)
 {
     struct hk_merge_item *items = reallocarray(j->items, j->count + 1, sizeof *items);
     if (items == NULL)
@@ -46,7 +46,7 @@ static void add_item(struct job *j, size_t record, double scale)
 
 /* Adapters and deltas in effect, in the order in which they were appended; *OTHERS is how many are
  * not. */
-static void take_active(struct job *j, const struct hk_file *f, size_t *others)
+static void add_active_records(struct job *j, const struct hk_file *f, size_t *others)
 {
     struct hk_record_state *states = record_states(f);
     *others = 0;
@@ -56,14 +56,14 @@ static void take_active(struct job *j, const struct hk_file *f, size_t *others)
         if (!kind || states[i].is_switch)
             continue;
         if (states[i].effective)
-            add_item(j, i, 1);
+            add_merge_item(j, i, 1);
         else
             ++*others;
     }
     free(states);
 }
 
-static enum hk_status no_active(const struct hk_file *f, size_t others, struct hk_error *err)
+static enum hk_status no_active_error(const struct hk_file *f, size_t others, struct hk_error *err)
 {
     if (others > 0)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
@@ -76,26 +76,27 @@ static enum hk_status no_active(const struct hk_file *f, size_t others, struct h
                    hk_record_count(f) > 0 ? "; hk-convert --no-history writes the base alone" : "");
 }
 
-static enum hk_status choose(struct job *j, const struct hk_file *f, struct hk_error *err)
+static enum hk_status choose_merged_records(struct job *j, const struct hk_file *f,
+                                            struct hk_error *err)
 {
     enum hk_status status = HK_OK;
     size_t others = 0;
     if (j->name_count == 0)
-        take_active(j, f, &others);
+        add_active_records(j, f, &others);
     for (size_t i = 0; status == HK_OK && i < j->name_count; i++) {
         struct hk_merge_item item;
         status = adapter_named(f, j->names[i], &item, err);
         if (status == HK_OK)
-            add_item(j, item.record, item.scale);
+            add_merge_item(j, item.record, item.scale);
     }
-    return status == HK_OK && j->count == 0 ? no_active(f, others, err) : status;
+    return status == HK_OK && j->count == 0 ? no_active_error(f, others, err) : status;
 }
 
-static int merge(struct job *j, struct hk_file *f)
+static int write_merged(struct job *j, struct hk_file *f)
 {
     struct hk_out *out;
     struct hk_error err;
-    if (choose(j, f, &err) != HK_OK)
+    if (choose_merged_records(j, f, &err) != HK_OK)
         return tool_error(j->in, &err);
     if (tool_create(&out, j->out, j->in, j->force, &err) != HK_OK)
         return tool_error(j->out, &err);
@@ -106,13 +107,13 @@ static int merge(struct job *j, struct hk_file *f)
     return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : tool_error(j->out, &err);
 }
 
-static int run(struct job *j)
+static int merge_model(struct job *j)
 {
     struct hk_file *f;
     struct hk_error err;
     if (tool_open(&f, j->in, &err) != HK_OK)
         return tool_error(j->in, &err);
-    int status = merge(j, f);
+    int status = write_merged(j, f);
     free(j->items);
     hk_close(&f);
     return status;
@@ -134,13 +135,13 @@ static uint32_t align_option(const char *value)
     return (uint32_t)n;
 }
 
-static void show_progress(void *arg, uint64_t done, uint64_t all)
+static void show_merging(void *arg, uint64_t done, uint64_t all)
 {
     (void)arg;
     tool_progress("merging", done, all);
 }
 
-static void show_loss(void *arg, const char *text)
+static void show_merge_loss(void *arg, const char *text)
 {
     const struct job *j = arg;
     tool_warn(j->out, "lost: %s", text);
@@ -149,7 +150,7 @@ static void show_loss(void *arg, const char *text)
 int main(int argc, char **argv)
 {
     struct job j = {.type = HK_TYPE_F16,
-                    .convert = {.progress = show_progress, .loss = show_loss, .arg = &j}};
+                    .convert = {.progress = show_merging, .loss = show_merge_loss, .arg = &j}};
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);
@@ -172,7 +173,7 @@ int main(int argc, char **argv)
         tool_usage("FILE and OUT are needed, %d given", args.operand_count);
     j.in = args.operands[0];
     j.out = args.operands[1];
-    const int status = run(&j);
+    const int status = merge_model(&j);
     free(j.names);
     return tool_end(status);
 }

@@ -47,7 +47,7 @@ static struct hk_bytes bytes_of(const char *s)
 
 /* ---- reading ---- */
 
-static void list_json(const struct hk_file *f, const struct job *j)
+static void list_metadata_json(const struct hk_file *f, const struct job *j)
 {
     struct tool_json_out o;
     tool_json_begin(&o, stdout);
@@ -66,17 +66,17 @@ static void list_json(const struct hk_file *f, const struct job *j)
     tool_json_end(&o);
 }
 
-static int list(const struct hk_file *f, const struct job *j)
+static int list_metadata(const struct hk_file *f, const struct job *j)
 {
     if (j->table)
         inspect_tables(f, j->path, INSPECT_METADATA, j->full);
     else
-        list_json(f, j);
+        list_metadata_json(f, j);
     return TOOL_OK;
 }
 
 /* A text as it is; on a terminal without what would disturb it, its lines kept. */
-static void print_text(struct hk_bytes text)
+static void print_meta_text(struct hk_bytes text)
 {
     if (isatty(STDOUT_FILENO) == 0) {
         fwrite(text.p, 1, text.n, stdout);
@@ -93,7 +93,7 @@ static void print_text(struct hk_bytes text)
     }
 }
 
-static int get(const struct hk_file *f, const struct job *j)
+static int get_key(const struct hk_file *f, const struct job *j)
 {
     const struct hk_kv *kv = hk_kv_find(f, j->words[0]);
     if (kv == NULL) {
@@ -104,7 +104,7 @@ static int get(const struct hk_file *f, const struct job *j)
     if (j->json)
         tool_json_print(meta_json(kv), stdout);
     else if (type == META_STRING || type == META_JSON)
-        print_text(kv->value);
+        print_meta_text(kv->value);
     else if (type != META_BYTES)
         tool_json_print(inspect_value(kv, true), stdout);
     else if (isatty(STDOUT_FILENO) != 0) {
@@ -124,7 +124,7 @@ static bool is_member(struct hk_bytes key)
     return true;
 }
 
-static int export(const struct hk_file *f, const struct job *j)
+static int export_metadata(const struct hk_file *f, const struct job *j)
 {
     for (size_t i = 0; i < hk_kv_count(f); i++)
         if (!is_member(hk_kv_at(f, i)->key)) {
@@ -149,7 +149,8 @@ struct given { /* an edit that was asked for */
 };
 
 /* PATH, or standard input for "-", whole. */
-static enum hk_status read_whole(const char *path, uint8_t **out, size_t *n, struct hk_error *err)
+static enum hk_status read_whole_input(const char *path, uint8_t **out, size_t *n,
+                                       struct hk_error *err)
 {
     if (strcmp(path, "-") != 0) {
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -163,27 +164,29 @@ static enum hk_status read_whole(const char *path, uint8_t **out, size_t *n, str
     return tool_read_all(out, n, UINT32_MAX, err);
 }
 
-static bool number_of(const struct hk_kv *kv, double *out)
+static bool float_of_kv(const struct hk_kv *kv, double *out)
 {
     return kv->type == HK_META_FLOAT64 && hk_kv_float(kv, out, NULL) == HK_OK;
 }
 
 /* What a converter made of a model has 32-bit floats, as GGUF has, and keeps them: another number
  * there would become an f64 in a GGUF, which llama.cpp does not take. */
-static bool is_narrow(const struct hk_file *f, const struct hk_kv *kv)
+static bool is_narrow_float(const struct hk_file *f, const struct hk_kv *kv)
 {
     double d;
-    return hk_kv_find(f, "hk.source.format") != NULL && number_of(kv, &d) && (double)(float)d == d;
+    return hk_kv_find(f, "hk.source.format") != NULL && float_of_kv(kv, &d) &&
+           (double)(float)d == d;
 }
 
 /* TEXT as a value of the type that KEY has, a string where it is new. */
-static enum hk_status as_before(const struct hk_file *f, const char *key, struct hk_bytes text,
-                                struct meta_value *out, struct hk_error *err)
+static enum hk_status parse_as_stored(const struct hk_file *f, const char *key,
+                                      struct hk_bytes text, struct meta_value *out,
+                                      struct hk_error *err)
 {
     const struct hk_kv *kv = hk_kv_find(f, key);
     enum meta_type type = kv != NULL ? meta_type_of(kv) : META_STRING;
     enum hk_status status = meta_parse(out, type, text, key, err);
-    if (status == HK_OK && kv != NULL && is_narrow(f, kv) && !meta_narrow(out)) {
+    if (status == HK_OK && kv != NULL && is_narrow_float(f, kv) && !meta_narrow(out)) {
         free(out->bytes);
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "key %.*s: not a number that 32-bit floats have", HK_STR(kv->key));
@@ -191,7 +194,7 @@ static enum hk_status as_before(const struct hk_file *f, const char *key, struct
     return status;
 }
 
-static enum hk_status edit_one(struct hk_edit *e, const struct given *g, struct hk_error *err)
+static enum hk_status apply_edit(struct hk_edit *e, const struct given *g, struct hk_error *err)
 {
     struct hk_bytes key = bytes_of(g->key), value = {g->value.bytes, g->value.n};
     if (!g->remove)
@@ -201,7 +204,8 @@ static enum hk_status edit_one(struct hk_edit *e, const struct given *g, struct 
 }
 
 /* Make COUNT edits at once; those for which TEXT is to be read have the type of their key. */
-static int edit(const struct job *j, struct given *list, size_t count, const struct hk_bytes *text)
+static int edit_metadata(const struct job *j, struct given *list, size_t count,
+                         const struct hk_bytes *text)
 {
     const struct hk_wait wait = tool_wait(j->path, j->no_wait);
     struct hk_edit *e = NULL;
@@ -214,9 +218,9 @@ static int edit(const struct job *j, struct given *list, size_t count, const str
     for (size_t i = 0; status == HK_OK && i < count; i++) {
         struct given *g = &list[i];
         if (!g->remove && g->value.bytes == NULL)
-            status = as_before(hk_edit_file(e), g->key, *text, &g->value, &err);
+            status = parse_as_stored(hk_edit_file(e), g->key, *text, &g->value, &err);
         if (status == HK_OK)
-            status = edit_one(e, g, &err);
+            status = apply_edit(e, g, &err);
     }
     if (status == HK_OK)
         status = hk_edit_commit(&e, &err);
@@ -224,47 +228,47 @@ static int edit(const struct job *j, struct given *list, size_t count, const str
     return status == HK_OK ? TOOL_OK : tool_error(j->path, &err);
 }
 
-static int set_text(const struct job *j, struct hk_bytes text)
+static int set_key_text(const struct job *j, struct hk_bytes text)
 {
     struct hk_error err;
     struct given g = {.key = j->words[0]};
     if (j->type != META_NONE && meta_parse(&g.value, j->type, text, g.key, &err) != HK_OK)
         return tool_error(j->path, &err);
-    int status = edit(j, &g, 1, &text);
+    int status = edit_metadata(j, &g, 1, &text);
     free(g.value.bytes);
     return status;
 }
 
-static int set(const struct job *j)
+static int set_key(const struct job *j)
 {
     if ((j->from_file != NULL) == (j->count == 2))
         tool_usage("set takes KEY and either VALUE or --from-file");
     const char *path = j->from_file != NULL ? j->from_file : j->words[1];
     if (j->from_file == NULL && strcmp(path, "-") != 0)
-        return set_text(j, bytes_of(path));
+        return set_key_text(j, bytes_of(path));
     uint8_t *p;
     size_t n;
     struct hk_error err;
-    if (read_whole(path, &p, &n, &err) != HK_OK)
+    if (read_whole_input(path, &p, &n, &err) != HK_OK)
         return tool_error(path, &err);
-    int status = set_text(j, (struct hk_bytes){p, n});
+    int status = set_key_text(j, (struct hk_bytes){p, n});
     free(p);
     return status;
 }
 
-static int delete (const struct job *j)
+static int delete_keys(const struct job *j)
 {
     struct given *list = calloc((size_t)j->count, sizeof *list);
     if (list == NULL)
         tool_nomem();
     for (int i = 0; i < j->count; i++)
         list[i] = (struct given){.key = j->words[i], .remove = true};
-    int status = edit(j, list, (size_t)j->count, NULL);
+    int status = edit_metadata(j, list, (size_t)j->count, NULL);
     free(list);
     return status;
 }
 
-static int import_object(const struct job *j, json_t *object, const char *source)
+static int import_keys(const struct job *j, json_t *object, const char *source)
 {
     size_t count = 0, n = json_object_size(object);
     struct given *list = calloc(n + 1, sizeof *list);
@@ -282,21 +286,21 @@ static int import_object(const struct job *j, json_t *object, const char *source
         if (!g->remove && (status = meta_parse_json(&g->value, v, key, &err)) != HK_OK)
             break;
     }
-    int result = status == HK_OK ? edit(j, list, count, NULL) : tool_error(source, &err);
+    int result = status == HK_OK ? edit_metadata(j, list, count, NULL) : tool_error(source, &err);
     for (size_t i = 0; i < count; i++)
         free(list[i].value.bytes);
     free(list);
     return result;
 }
 
-static int import(const struct job *j)
+static int import_metadata(const struct job *j)
 {
     const char *source = j->count > 0 ? j->words[0] : "-";
     uint8_t *p;
     size_t n;
     struct hk_error err;
     json_error_t where;
-    if (read_whole(source, &p, &n, &err) != HK_OK)
+    if (read_whole_input(source, &p, &n, &err) != HK_OK)
         return tool_error(source, &err);
     json_t *v =
         tool_json_load((struct hk_bytes){p, n}, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
@@ -309,7 +313,7 @@ static int import(const struct job *j)
         json_decref(v);
         return TOOL_TROUBLE;
     }
-    int status = import_object(j, v, source);
+    int status = import_keys(j, v, source);
     json_decref(v);
     return status;
 }
@@ -327,16 +331,16 @@ static const struct command {
     unsigned options; /* that it takes, a bit each */
     const char *operands;
 } commands[] = {
-    {"list", list, NULL, 0, 0, 1 << OPT_FULL | 1 << OPT_TABLE, "FILE"},
-    {"get", get, NULL, 1, 1, 1 << OPT_JSON, "FILE KEY"},
-    {"set", NULL, set, 1, 2, 1 << OPT_TYPE | 1 << OPT_FROM_FILE | 1 << OPT_NO_WAIT,
+    {"list", list_metadata, NULL, 0, 0, 1 << OPT_FULL | 1 << OPT_TABLE, "FILE"},
+    {"get", get_key, NULL, 1, 1, 1 << OPT_JSON, "FILE KEY"},
+    {"set", NULL, set_key, 1, 2, 1 << OPT_TYPE | 1 << OPT_FROM_FILE | 1 << OPT_NO_WAIT,
      "FILE KEY VALUE"},
-    {"delete", NULL, delete, 1, INT32_MAX, 1 << OPT_NO_WAIT, "FILE KEY..."},
-    {"import", NULL, import, 0, 1, 1 << OPT_NO_WAIT, "FILE [JSON]"},
-    {"export", export, NULL, 0, 0, 0, "FILE"},
+    {"delete", NULL, delete_keys, 1, INT32_MAX, 1 << OPT_NO_WAIT, "FILE KEY..."},
+    {"import", NULL, import_metadata, 0, 1, 1 << OPT_NO_WAIT, "FILE [JSON]"},
+    {"export", export_metadata, NULL, 0, 0, 0, "FILE"},
 };
 
-static const struct command *command_of(const struct tool_args *a)
+static const struct command *find_command(const struct tool_args *a)
 {
     if (a->operand_count == 0)
         tool_usage("a command is needed: list, get, set, delete, import or export");
@@ -346,7 +350,7 @@ static const struct command *command_of(const struct tool_args *a)
     tool_usage("no command %s", a->operands[0]);
 }
 
-static enum meta_type type_option(const char *value)
+static enum meta_type parse_meta_type_name(const char *value)
 {
     enum meta_type type = meta_type_of_name(value);
     if (type == META_NONE)
@@ -356,7 +360,7 @@ static enum meta_type type_option(const char *value)
     return type;
 }
 
-static void check_use(const struct command *c, const struct job *j, unsigned given)
+static void check_command_use(const struct command *c, const struct job *j, unsigned given)
 {
     for (size_t o = 0; o < tool.option_count; o++)
         if ((given & ~c->options) >> o & 1)
@@ -367,7 +371,7 @@ static void check_use(const struct command *c, const struct job *j, unsigned giv
         tool_usage("standard input cannot be edited in place");
 }
 
-static int run(const struct command *c, const struct job *j)
+static int run_command(const struct command *c, const struct job *j)
 {
     if (c->edit != NULL)
         return c->edit(j);
@@ -399,12 +403,12 @@ int main(int argc, char **argv)
         else if (o == OPT_FROM_FILE)
             j.from_file = value;
         else
-            j.type = type_option(value);
+            j.type = parse_meta_type_name(value);
     }
-    const struct command *c = command_of(&args);
+    const struct command *c = find_command(&args);
     j.path = args.operand_count > 1 ? args.operands[1] : NULL;
     j.words = args.operands + 2;
     j.count = args.operand_count > 2 ? args.operand_count - 2 : 0;
-    check_use(c, &j, given);
-    return tool_end(run(c, &j));
+    check_command_use(c, &j, given);
+    return tool_end(run_command(c, &j));
 }

@@ -68,7 +68,7 @@ struct perplexity {
     const char *about; /* what err is about */
 };
 
-static void set(struct perplexity *p, enum option option, const char *value)
+static void set_perplexity_option(struct perplexity *p, enum option option, const char *value)
 {
     switch (option) {
     case OPT_ACTIVATIONS:
@@ -104,13 +104,13 @@ static void set(struct perplexity *p, enum option option, const char *value)
     }
 }
 
-static void parse(struct perplexity *p, int argc, char **argv)
+static void parse_perplexity_options(struct perplexity *p, int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
-        set(p, (enum option)o, value);
+        set_perplexity_option(p, (enum option)o, value);
     if (args.operand_count != 1)
         tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
     p->path = args.operands[0];
@@ -152,7 +152,7 @@ static enum hk_status ids_of_text(struct perplexity *p, struct hk_bytes text)
     return st;
 }
 
-static enum hk_status check_ids(struct perplexity *p)
+static enum hk_status check_token_ids(struct perplexity *p)
 {
     uint32_t vocab = hke_model_params(p->model)->vocab;
     for (size_t i = 0; i < p->ids.n; i++)
@@ -162,7 +162,7 @@ static enum hk_status check_ids(struct perplexity *p)
     return HK_OK;
 }
 
-static enum hk_status read_ids(struct perplexity *p)
+static enum hk_status read_scored_ids(struct perplexity *p)
 {
     uint8_t *b = NULL;
     size_t n = 0;
@@ -174,7 +174,7 @@ static enum hk_status read_ids(struct perplexity *p)
     if (st == HK_OK && p->ids.n < 2)
         st = hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
                      "%zu tokens: at least 2 are needed, one to foretell the next", p->ids.n);
-    return st == HK_OK ? check_ids(p) : st;
+    return st == HK_OK ? check_token_ids(p) : st;
 }
 
 /* ---- measuring ---- */
@@ -196,8 +196,8 @@ static enum hk_status write_logits(struct hk_out *out, const float *logits, size
     return st;
 }
 
-static enum hk_status score(void *arg, size_t position, const float *logits, size_t vocab,
-                            struct hk_error *err)
+static enum hk_status score_position(void *arg, size_t position, const float *logits, size_t vocab,
+                                     struct hk_error *err)
 {
     struct perplexity *p = arg;
     enum hk_status st = HK_OK;
@@ -219,7 +219,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static enum hk_status measure(struct perplexity *p)
+static enum hk_status measure_perplexity(struct perplexity *p)
 {
     size_t ctx = hke_context_positions(p->ctx);
     double start = seconds();
@@ -229,14 +229,14 @@ static enum hk_status measure(struct perplexity *p)
         p->window = at;
         p->window_size = p->ids.n - at < ctx ? p->ids.n - at : ctx;
         hke_context_reset(p->ctx);
-        st = hke_eval(p->ctx, p->ids.id + at, p->window_size, score, p, &p->err);
+        st = hke_eval(p->ctx, p->ids.id + at, p->window_size, score_position, p, &p->err);
         tool_progress(p->path, at + p->window_size, p->ids.n);
     }
     p->seconds = seconds() - start;
     return st;
 }
 
-static void print_result(const struct perplexity *p)
+static void print_perplexity(const struct perplexity *p)
 {
     double nll = p->nll / (double)p->scored;
     json_t *o = json_object();
@@ -247,7 +247,7 @@ static void print_result(const struct perplexity *p)
     tool_json_print(o, stdout);
 }
 
-static void print_statistics(const struct perplexity *p)
+static void print_perplexity_statistics(const struct perplexity *p)
 {
     const double mib = 1 << 20;
     struct hke_memory m = hke_memory_now();
@@ -260,7 +260,7 @@ static void print_statistics(const struct perplexity *p)
 
 /* ---- the job ---- */
 
-static enum hk_status prepare(struct perplexity *p)
+static enum hk_status prepare_perplexity(struct perplexity *p)
 {
     p->about = p->path;
     enum hk_status st = tool_open(&p->file, p->path, &p->err);
@@ -274,7 +274,7 @@ static enum hk_status prepare(struct perplexity *p)
     if (st == HK_OK)
         st = hke_context_new(&p->ctx, p->model, &p->context, &p->err);
     if (st == HK_OK)
-        st = read_ids(p);
+        st = read_scored_ids(p);
     if (st == HK_OK && p->logits_path != NULL) {
         p->about = p->logits_path;
         st = tool_create(&p->logits, p->logits_path, p->path, p->force, &p->err);
@@ -282,11 +282,11 @@ static enum hk_status prepare(struct perplexity *p)
     return st;
 }
 
-static enum hk_status run(struct perplexity *p)
+static enum hk_status run_perplexity(struct perplexity *p)
 {
-    enum hk_status st = prepare(p);
+    enum hk_status st = prepare_perplexity(p);
     if (st == HK_OK)
-        st = measure(p);
+        st = measure_perplexity(p);
     if (st == HK_OK && p->logits != NULL) {
         p->about = p->logits_path;
         st = hk_out_commit(&p->logits, &p->err);
@@ -294,7 +294,7 @@ static enum hk_status run(struct perplexity *p)
     return st;
 }
 
-static void release(struct perplexity *p)
+static void free_perplexity(struct perplexity *p)
 {
     hk_out_discard(&p->logits);
     hke_ids_free(&p->ids);
@@ -309,15 +309,15 @@ int main(int argc, char **argv)
     struct perplexity p = {
         .context = {.positions = DEFAULT_CTX, .every_logit = true},
     };
-    parse(&p, argc, argv);
+    parse_perplexity_options(&p, argc, argv);
     int status = TOOL_OK;
-    if (run(&p) != HK_OK)
+    if (run_perplexity(&p) != HK_OK)
         status = tool_error(p.about, &p.err);
     else {
-        print_result(&p);
+        print_perplexity(&p);
         if (fflush(stdout) == 0) /* else tool_end() has something to say */
-            print_statistics(&p);
+            print_perplexity_statistics(&p);
     }
-    release(&p);
+    free_perplexity(&p);
     return tool_end(status);
 }

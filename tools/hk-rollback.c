@@ -20,7 +20,7 @@ static const struct tool tool = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static void print_report(const char *file, const struct hk_rollback_report *r, bool dry)
+static void print_rollback_report(const char *file, const struct hk_rollback_report *r, bool dry)
 {
     json_t *v = json_object();
     tool_json_set(v, "file", tool_json_text(file));
@@ -70,6 +70,6 @@ int main(int argc, char **argv)
     struct hk_error err;
     if (roll_back(file, generation, how, no_wait, &report, &err) != HK_OK)
         return tool_end(tool_error(file, &err));
-    print_report(file, &report, how & HK_ROLLBACK_DRY_RUN);
+    print_rollback_report(file, &report, how & HK_ROLLBACK_DRY_RUN);
     return tool_end(TOOL_OK);
 }

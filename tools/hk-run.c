@@ -7,6 +7,69 @@
 #include "tools/lib/output.h"
 #include "tools/run.h"
 
+/* ---- the report ---- */
+
+struct run_report {
+    const struct hke_text *text;
+    const struct hke_ids *generated;
+    size_t prompt_tokens;
+    bool stopped; /* by an end token or a stop string */
+    const struct hke_generated *times;
+    const char *kernels;
+    unsigned threads;
+};
+
+/* ", N a second", or nothing where nothing was measured. */
+static void rate_text(char *out, size_t size, size_t tokens, double seconds)
+{
+    out[0] = '\0';
+    if (tokens > 0 && seconds > 0)
+        snprintf(out, size, ", %.1f a second", (double)tokens / seconds);
+}
+
+static void print_run_statistics(const struct run_report *r)
+{
+    const double mib = 1 << 20;
+    char prompt[48], decode[48];
+    struct hke_memory m = hke_memory_now();
+    rate_text(prompt, sizeof prompt, r->prompt_tokens, r->times->prompt_seconds);
+    rate_text(decode, sizeof decode, r->times->decoded, r->times->decode_seconds);
+    tool_warn(NULL,
+              "prompt: %zu tokens%s; generated: %zu tokens%s; memory: %.1f MiB private, "
+              "%.1f MiB mapped; kernels: %s; threads: %u",
+              r->prompt_tokens, prompt, r->generated->n, decode, (double)m.private / mib,
+              (double)m.mapped / mib, r->kernels, r->threads);
+}
+
+static json_t *rate_json(size_t tokens, double seconds)
+{
+    return tokens > 0 && seconds > 0 ? tool_json_double((double)tokens / seconds) : json_null();
+}
+
+static void print_run_json(const struct run_report *r)
+{
+    struct hke_memory m = hke_memory_now();
+    json_t *o = json_object(), *tokens = json_array(), *usage = json_object();
+    json_t *timings = json_object(), *memory = json_object();
+    for (size_t i = 0; i < r->generated->n; i++)
+        tool_json_push(tokens, tool_json_uint(r->generated->id[i]));
+    tool_json_set(usage, "prompt_tokens", tool_json_uint(r->prompt_tokens));
+    tool_json_set(usage, "completion_tokens", tool_json_uint(r->generated->n));
+    tool_json_set(timings, "prompt_tps", rate_json(r->prompt_tokens, r->times->prompt_seconds));
+    tool_json_set(timings, "decode_tps", rate_json(r->times->decoded, r->times->decode_seconds));
+    tool_json_set(memory, "private", m.private > 0 ? tool_json_uint(m.private) : json_null());
+    tool_json_set(memory, "mapped", m.mapped > 0 ? tool_json_uint(m.mapped) : json_null());
+    tool_json_set(o, "text", tool_json_bytes((struct hk_bytes){r->text->p, r->text->n}));
+    tool_json_set(o, "tokens", tokens);
+    tool_json_set(o, "finish_reason", tool_json_text(r->stopped ? "stop" : "length"));
+    tool_json_set(o, "usage", usage);
+    tool_json_set(o, "timings", timings);
+    tool_json_set(o, "memory", memory);
+    tool_json_print(o, stdout);
+}
+
+/* ---- the run ---- */
+
 enum { MAX_PROMPT = 1 << 30 };
 
 struct run {
@@ -47,7 +110,7 @@ static enum hk_status join_words(const struct run *r, uint8_t **out, size_t *n,
     return HK_OK;
 }
 
-static enum hk_status prompt_text(struct run *r, uint8_t **p, size_t *n)
+static enum hk_status read_prompt_text(struct run *r, uint8_t **p, size_t *n)
 {
     if (r->opt.prompt_count > 0) {
         r->about = "prompt";
@@ -69,12 +132,12 @@ static void drop_second_bos(struct run *r)
         memmove(ids->id, ids->id + 1, --ids->n * sizeof *ids->id);
 }
 
-static enum hk_status read_prompt(struct run *r)
+static enum hk_status encode_prompt(struct run *r)
 {
     uint8_t *p = NULL;
     size_t n = 0;
     unsigned how = HKE_ADD_SPECIAL | (r->opt.special ? HKE_PARSE_SPECIAL : 0);
-    enum hk_status st = prompt_text(r, &p, &n);
+    enum hk_status st = read_prompt_text(r, &p, &n);
     if (st == HK_OK)
         st = hke_encode(r->tokenizer, (struct hk_bytes){p, n}, how, &r->prompt, &r->err);
     if (st == HK_OK && r->opt.special)
@@ -85,7 +148,7 @@ static enum hk_status read_prompt(struct run *r)
 
 /* ---- output ---- */
 
-static enum hk_status flush_text(struct run *r)
+static enum hk_status write_text_so_far(struct run *r)
 {
     if (r->opt.json || r->text.n == 0)
         return HK_OK;
@@ -98,12 +161,12 @@ static enum hk_status flush_text(struct run *r)
 }
 
 /* Write what is certain of the piece. */
-static enum hk_status pass_on(struct run *r)
+static enum hk_status pass_stop_strings(struct run *r)
 {
     enum hk_status st =
         hke_stop_push(r->stop, (struct hk_bytes){r->piece.p, r->piece.n}, &r->text, &r->err);
     r->piece.n = 0;
-    return st == HK_OK ? flush_text(r) : st;
+    return st == HK_OK ? write_text_so_far(r) : st;
 }
 
 static bool take_token(void *arg, uint32_t id)
@@ -112,25 +175,25 @@ static bool take_token(void *arg, uint32_t id)
     r->generated.id[r->generated.n++] = id;
     r->status = hke_stream_push(&r->stream, id, &r->piece, &r->err);
     if (r->status == HK_OK)
-        r->status = pass_on(r);
+        r->status = pass_stop_strings(r);
     return r->status == HK_OK && !hke_stop_found(r->stop);
 }
 
-static enum hk_status end_text(struct run *r)
+static enum hk_status end_generated_text(struct run *r)
 {
     enum hk_status st = hke_stream_end(&r->stream, &r->piece, &r->err);
     if (st == HK_OK)
-        st = pass_on(r);
+        st = pass_stop_strings(r);
     if (st == HK_OK)
         st = hke_stop_end(r->stop, &r->text, &r->err);
     if (st == HK_OK)
-        st = flush_text(r);
+        st = write_text_so_far(r);
     if (st == HK_OK && !r->opt.json && isatty(STDOUT_FILENO) != 0)
         putchar('\n');
     return st;
 }
 
-static enum hk_status generate(struct run *r)
+static enum hk_status generate_text(struct run *r)
 {
     size_t room = hke_context_positions(r->ctx) + 1, most = r->opt.most;
     r->generated.id = calloc(most < room ? most + 1 : room, sizeof *r->generated.id);
@@ -150,10 +213,10 @@ static enum hk_status generate(struct run *r)
     enum hk_status st = hke_generate(r->ctx, &opt, &r->result, &r->err);
     if (st == HK_OK)
         st = r->status;
-    return st == HK_OK ? end_text(r) : st;
+    return st == HK_OK ? end_generated_text(r) : st;
 }
 
-static void report(const struct run *r)
+static void report_run(const struct run *r)
 {
     const struct run_report report = {
         .text = &r->text,
@@ -165,14 +228,14 @@ static void report(const struct run *r)
         .threads = hke_context_threads(r->ctx),
     };
     if (r->opt.json)
-        run_print_json(&report);
+        print_run_json(&report);
     else
-        run_print_statistics(&report);
+        print_run_statistics(&report);
 }
 
 /* ---- the job ---- */
 
-static enum hk_status load(struct run *r)
+static enum hk_status load_run_model(struct run *r)
 {
     r->about = r->opt.path;
     enum hk_status st = tool_open(&r->file, r->opt.path, &r->err);
@@ -188,7 +251,7 @@ static enum hk_status load(struct run *r)
     return st;
 }
 
-static enum hk_status prepare(struct run *r)
+static enum hk_status prepare_run(struct run *r)
 {
     r->about = r->opt.path;
     enum hk_status st = hke_context_new(&r->ctx, r->model, &r->opt.context, &r->err);
@@ -200,17 +263,17 @@ static enum hk_status prepare(struct run *r)
     return st;
 }
 
-static enum hk_status run(struct run *r)
+static enum hk_status run_model(struct run *r)
 {
-    enum hk_status st = load(r);
+    enum hk_status st = load_run_model(r);
     if (st == HK_OK)
-        st = read_prompt(r);
+        st = encode_prompt(r);
     if (st == HK_OK)
-        st = prepare(r);
-    return st == HK_OK ? generate(r) : st;
+        st = prepare_run(r);
+    return st == HK_OK ? generate_text(r) : st;
 }
 
-static void release(struct run *r)
+static void free_run(struct run *r)
 {
     hke_ids_free(&r->prompt);
     hke_ids_free(&r->generated);
@@ -231,10 +294,10 @@ int main(int argc, char **argv)
     struct run r = {0};
     run_parse(&r.opt, argc, argv);
     int status = TOOL_OK;
-    if (run(&r) != HK_OK)
+    if (run_model(&r) != HK_OK)
         status = tool_error(r.about, &r.err);
     else
-        report(&r);
-    release(&r);
+        report_run(&r);
+    free_run(&r);
     return tool_end(status);
 }

@@ -28,7 +28,8 @@ struct job {
     bool force;
 };
 
-static enum hk_status digest(const struct job *j, struct hk_digests *out, struct hk_error *err)
+static enum hk_status digest_signed_model(const struct job *j, struct hk_digests *out,
+                                          struct hk_error *err)
 {
     struct hk_loop loop;
     enum hk_status st = tool_loop_new(&loop, j->threads, err);
@@ -39,8 +40,8 @@ static enum hk_status digest(const struct job *j, struct hk_digests *out, struct
     return st;
 }
 
-static enum hk_status make(const struct job *j, struct signature *s, const char **about,
-                           struct hk_error *err)
+static enum hk_status make_signature(const struct job *j, struct signature *s, const char **about,
+                                     struct hk_error *err)
 {
     struct hk_bytes pem;
     *about = j->key;
@@ -48,7 +49,7 @@ static enum hk_status make(const struct job *j, struct signature *s, const char 
     if (status != HK_OK)
         return status;
     *about = j->file;
-    status = digest(j, &s->digests, err);
+    status = digest_signed_model(j, &s->digests, err);
     if (status == HK_OK) {
         *about = j->key;
         status = hk_sign(&s->digests, pem, s->bytes, err);
@@ -57,8 +58,8 @@ static enum hk_status make(const struct job *j, struct signature *s, const char 
     return status;
 }
 
-static enum hk_status put(const struct job *j, const struct signature *s, const char *path,
-                          struct hk_error *err)
+static enum hk_status write_signature(const struct job *j, const struct signature *s,
+                                      const char *path, struct hk_error *err)
 {
     struct hk_out *out;
     enum hk_status status = tool_create(&out, path, j->file, j->force, err);
@@ -79,18 +80,18 @@ static enum hk_status put(const struct job *j, const struct signature *s, const 
     return status;
 }
 
-static int run(const struct job *j)
+static int sign_model(const struct job *j)
 {
     struct hk_error err;
     struct signature s;
     const char *about;
     char *path = NULL;
-    if (make(j, &s, &about, &err) != HK_OK)
+    if (make_signature(j, &s, &about, &err) != HK_OK)
         return tool_error(about, &err);
     if (j->out == NULL && signature_beside(&path, j->file, &err) != HK_OK)
         return tool_error(j->file, &err);
     about = j->out != NULL ? j->out : path;
-    int status = put(j, &s, about, &err) == HK_OK ? TOOL_OK : tool_error(about, &err);
+    int status = write_signature(j, &s, about, &err) == HK_OK ? TOOL_OK : tool_error(about, &err);
     free(path);
     return status;
 }
@@ -114,5 +115,5 @@ int main(int argc, char **argv)
     if (j.key == NULL)
         tool_usage("--key is needed: openssl genpkey -algorithm ed25519 makes one");
     j.file = args.operands[0];
-    return tool_end(run(&j));
+    return tool_end(sign_model(&j));
 }

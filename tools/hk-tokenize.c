@@ -48,7 +48,7 @@ struct tokenize {
 
 /* ---- options ---- */
 
-static void set_option(struct tokenize *k, enum option o)
+static void set_tokenize_option(struct tokenize *k, enum option o)
 {
     switch (o) {
     case OPT_BOS:
@@ -75,13 +75,13 @@ static void set_option(struct tokenize *k, enum option o)
     }
 }
 
-static void parse(struct tokenize *k, int argc, char **argv)
+static void parse_tokenize_options(struct tokenize *k, int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
-        set_option(k, (enum option)o);
+        set_tokenize_option(k, (enum option)o);
     if (k->bos && k->no_bos)
         tool_usage("--bos and --no-bos contradict each other");
     if (k->raw && (k->count_only || k->json || k->pieces))
@@ -99,16 +99,16 @@ static void parse(struct tokenize *k, int argc, char **argv)
 
 /* ---- output ---- */
 
-static void print_raw(uint32_t id)
+static void print_raw_id(uint32_t id)
 {
     uint8_t b[4] = {(uint8_t)id, (uint8_t)(id >> 8), (uint8_t)(id >> 16), (uint8_t)(id >> 24)};
     fwrite(b, 1, sizeof b, stdout);
 }
 
-static void print_id(struct tokenize *k, uint32_t id)
+static void print_token_id(struct tokenize *k, uint32_t id)
 {
     if (k->raw) {
-        print_raw(id);
+        print_raw_id(id);
     } else if (k->json) {
         tool_json_put(&k->out, NULL, tool_json_uint(id));
     } else if (k->pieces) {
@@ -121,16 +121,16 @@ static void print_id(struct tokenize *k, uint32_t id)
 }
 
 /* Print the ids from FIRST on, and forget them where they are not needed again. */
-static void print_ids(struct tokenize *k, size_t first)
+static void print_token_ids(struct tokenize *k, size_t first)
 {
     k->count += k->ids.n - first;
     for (size_t i = first; i < k->ids.n && !k->count_only && ferror(stdout) == 0; i++)
-        print_id(k, k->ids.id[i]);
+        print_token_id(k, k->ids.id[i]);
     if (!(k->json && k->pieces))
         k->ids.n = 0;
 }
 
-static void begin_output(struct tokenize *k)
+static void begin_token_output(struct tokenize *k)
 {
     if (!k->json)
         return;
@@ -139,7 +139,7 @@ static void begin_output(struct tokenize *k)
         tool_json_enter(&k->out, "tokens", '[');
 }
 
-static enum hk_status flush(struct tokenize *k)
+static enum hk_status flush_tokens(struct tokenize *k)
 {
     enum hk_status st = tool_flush(&k->err);
     if (st != HK_OK)
@@ -147,7 +147,7 @@ static enum hk_status flush(struct tokenize *k)
     return st;
 }
 
-static enum hk_status end_output(struct tokenize *k)
+static enum hk_status end_token_output(struct tokenize *k)
 {
     if (k->json && !k->count_only)
         tool_json_leave(&k->out, ']');
@@ -164,13 +164,13 @@ static enum hk_status end_output(struct tokenize *k)
     } else if (k->count_only) {
         printf("%llu\n", (unsigned long long)k->count);
     }
-    return flush(k);
+    return flush_tokens(k);
 }
 
 /* ---- the text ---- */
 
 /* Encode and print TEXT. LAST: nothing follows it. */
-static enum hk_status encode(struct tokenize *k, struct hk_bytes text, bool last)
+static enum hk_status encode_text_part(struct tokenize *k, struct hk_bytes text, bool last)
 {
     size_t first = k->ids.n;
     unsigned opt = k->encoding | (last ? 0 : HKE_TO_BE_CONTINUED);
@@ -178,11 +178,11 @@ static enum hk_status encode(struct tokenize *k, struct hk_bytes text, bool last
     k->encoding |= HKE_CONTINUED;
     if (st != HK_OK)
         return st;
-    print_ids(k, first);
-    return flush(k);
+    print_token_ids(k, first);
+    return flush_tokens(k);
 }
 
-static enum hk_status encode_words(struct tokenize *k)
+static enum hk_status encode_text_words(struct tokenize *k)
 {
     size_t size = 0;
     for (int i = 0; i < k->word_count; i++)
@@ -194,7 +194,7 @@ static enum hk_status encode_words(struct tokenize *k)
         at = stpcpy(at, k->words[i]);
         *at++ = ' ';
     }
-    enum hk_status st = encode(k, (struct hk_bytes){(uint8_t *)text, size - 1}, true);
+    enum hk_status st = encode_text_part(k, (struct hk_bytes){(uint8_t *)text, size - 1}, true);
     free(text);
     return st;
 }
@@ -206,7 +206,7 @@ struct held { /* what is read of standard input and not yet encoded */
 };
 
 /* Read until WANT bytes are held or the input ends. */
-static enum hk_status fill(struct tokenize *k, struct held *h, size_t want)
+static enum hk_status fill_held(struct tokenize *k, struct held *h, size_t want)
 {
     if (want > MAX_HELD)
         return hk_fail(&k->err, HK_E_RANGE, HK_NO_OFFSET,
@@ -232,29 +232,29 @@ static enum hk_status fill(struct tokenize *k, struct held *h, size_t want)
 
 /* Encode what can be without the rest of the input, and hold no more than that. *WANT doubles while
  * nothing can, so that looking for a place to cut stays linear. */
-static enum hk_status encode_held(struct tokenize *k, struct held *h, size_t *want)
+static enum hk_status encode_held_text(struct tokenize *k, struct held *h, size_t *want)
 {
     size_t n = h->last ? h->n : hke_encode_cut(k->tokenizer, (struct hk_bytes){h->p, h->n});
     if (n == 0 && !h->last) {
         *want *= 2;
         return HK_OK;
     }
-    enum hk_status st = encode(k, (struct hk_bytes){h->p, n}, h->last);
+    enum hk_status st = encode_text_part(k, (struct hk_bytes){h->p, n}, h->last);
     h->n -= n;
     memmove(h->p, h->p + n, h->n);
     *want = h->n < CHUNK / 2 ? CHUNK : 2 * h->n;
     return st;
 }
 
-static enum hk_status encode_input(struct tokenize *k)
+static enum hk_status encode_text_input(struct tokenize *k)
 {
     struct held h = {0};
     size_t want = CHUNK;
     enum hk_status st = HK_OK;
     while (st == HK_OK && !h.last) {
-        st = fill(k, &h, want);
+        st = fill_held(k, &h, want);
         if (st == HK_OK)
-            st = encode_held(k, &h, &want);
+            st = encode_held_text(k, &h, &want);
     }
     free(h.p);
     return st;
@@ -262,7 +262,7 @@ static enum hk_status encode_input(struct tokenize *k)
 
 /* ---- the job ---- */
 
-static enum hk_status load(struct tokenize *k)
+static enum hk_status load_tokenizer(struct tokenize *k)
 {
     k->about = k->path;
     enum hk_status st = tool_open_kept(&k->file, k->path, 0, &k->err);
@@ -274,7 +274,7 @@ static enum hk_status load(struct tokenize *k)
 }
 
 /* The start token where --bos asks for one that the file does not. */
-static enum hk_status add_bos(struct tokenize *k)
+static enum hk_status add_start_token(struct tokenize *k)
 {
     if (!k->no_bos)
         k->encoding |= HKE_ADD_SPECIAL;
@@ -285,31 +285,31 @@ static enum hk_status add_bos(struct tokenize *k)
         return hk_fail_nomem(&k->err);
     k->ids.capacity = 1;
     k->ids.id[k->ids.n++] = (uint32_t)hke_bos(k->tokenizer);
-    print_ids(k, 0);
+    print_token_ids(k, 0);
     return HK_OK;
 }
 
-static enum hk_status run(struct tokenize *k)
+static enum hk_status tokenize(struct tokenize *k)
 {
     k->about = "standard output";
     enum hk_status st = k->raw ? tool_no_terminal(&k->err) : HK_OK;
     if (st == HK_OK)
-        st = load(k);
+        st = load_tokenizer(k);
     if (st != HK_OK)
         return st;
-    begin_output(k);
-    st = add_bos(k);
+    begin_token_output(k);
+    st = add_start_token(k);
     k->about = k->word_count > 0 ? "text" : "-";
     if (st == HK_OK)
-        st = k->word_count > 0 ? encode_words(k) : encode_input(k);
-    return st == HK_OK ? end_output(k) : st;
+        st = k->word_count > 0 ? encode_text_words(k) : encode_text_input(k);
+    return st == HK_OK ? end_token_output(k) : st;
 }
 
 int main(int argc, char **argv)
 {
     struct tokenize k = {0};
-    parse(&k, argc, argv);
-    int status = run(&k) == HK_OK ? TOOL_OK : tool_error(k.about, &k.err);
+    parse_tokenize_options(&k, argc, argv);
+    int status = tokenize(&k) == HK_OK ? TOOL_OK : tool_error(k.about, &k.err);
     hke_ids_free(&k.ids);
     hke_tokenizer_free(&k.tokenizer);
     hk_close(&k.file);

@@ -56,7 +56,7 @@ static json_t *fault_json(const struct hk_fault *fault)
     return v;
 }
 
-static void on_fault(void *arg, const struct hk_fault *fault)
+static void report_fault(void *arg, const struct hk_fault *fault)
 {
     struct check *c = arg;
     json_t *list = fault->severity == HK_ERROR ? c->errors : c->warnings;
@@ -72,7 +72,7 @@ static void on_fault(void *arg, const struct hk_fault *fault)
     tool_error(c->file, &err);
 }
 
-static const char *lineage_name(const struct hk_verify_report *r)
+static const char *lineage_word(const struct hk_verify_report *r)
 {
     return r->lineage == HK_CHAIN_NONE ? "none" : r->lineage == HK_CHAIN_OK ? "ok" : "broken";
 }
@@ -98,26 +98,26 @@ static json_t *checked_json(const struct hk_verify_report *r)
     return v;
 }
 
-static bool is_valid(const struct check *c, const struct hk_verify_report *r)
+static bool is_valid_report(const struct check *c, const struct hk_verify_report *r)
 {
     return r->errors == 0 && !(c->strict && r->warnings > 0);
 }
 
-static void print_report(const struct check *c, const struct hk_verify_report *r)
+static void print_verify_report(const struct check *c, const struct hk_verify_report *r)
 {
     if (c->text) {
         tool_escape(stdout, (struct hk_bytes){(const uint8_t *)c->file, strlen(c->file)});
         printf(": %s, %llu errors, %llu warnings, lineage %s\n",
-               is_valid(c, r) ? "valid" : "invalid", (unsigned long long)r->errors,
-               (unsigned long long)r->warnings, lineage_name(r));
+               is_valid_report(c, r) ? "valid" : "invalid", (unsigned long long)r->errors,
+               (unsigned long long)r->warnings, lineage_word(r));
         return;
     }
     json_t *v = json_object();
     tool_json_set(v, "file", tool_json_text(c->file));
-    tool_json_set(v, "valid", json_boolean(is_valid(c, r)));
+    tool_json_set(v, "valid", json_boolean(is_valid_report(c, r)));
     tool_json_set(v, "errors", json_incref(c->errors));
     tool_json_set(v, "warnings", json_incref(c->warnings));
-    tool_json_set(v, "lineage", json_string(lineage_name(r)));
+    tool_json_set(v, "lineage", json_string(lineage_word(r)));
     if (c->signed_by != NULL)
         tool_json_set(v, "signature", json_incref(c->signed_by));
     tool_json_set(v, "checked", checked_json(r));
@@ -141,7 +141,7 @@ static enum hk_status standard_path(char *buffer, size_t size, struct hk_error *
 
 /* Which of the three the signature was not made for. A digest that is as signed says nothing where
  * the signature itself is not the key's. */
-static json_t *changes_json(const struct hk_digests *is, const struct hk_digests *was)
+static json_t *changed_digests_json(const struct hk_digests *is, const struct hk_digests *was)
 {
     json_t *v = json_array();
     if (memcmp(is->base, was->base, HK_SHA256_SIZE) != 0)
@@ -154,40 +154,41 @@ static json_t *changes_json(const struct hk_digests *is, const struct hk_digests
 }
 
 /* An error of code "signature", as hk_verify() would give it. */
-static void report_signature(struct check *c, struct hk_verify_report *r, const char *text)
+static void report_signature_fault(struct check *c, struct hk_verify_report *r, const char *text)
 {
     struct hk_fault fault = {.severity = HK_ERROR, .code = "signature", .offset = HK_NO_OFFSET};
     snprintf(fault.text, sizeof fault.text, "%.200s", text);
     r->errors++;
-    on_fault(c, &fault);
+    report_fault(c, &fault);
 }
 
-static void judge(struct check *c, struct hk_verify_report *r, const struct hk_digests *is,
-                  const struct signature *s, struct hk_bytes key, struct hk_error *err)
+static void judge_signature(struct check *c, struct hk_verify_report *r,
+                            const struct hk_digests *is, const struct signature *s,
+                            struct hk_bytes key, struct hk_error *err)
 {
-    json_t *changed = changes_json(is, &s->digests);
+    json_t *changed = changed_digests_json(is, &s->digests);
     const bool genuine = hk_sign_check(&s->digests, key, s->bytes, err) == HK_OK;
     c->signed_by = json_object();
     tool_json_set(c->signed_by, "genuine", json_boolean(genuine));
     tool_json_set(c->signed_by, "changed", json_incref(changed));
     if (!genuine)
-        report_signature(c, r, err->text);
+        report_signature_fault(c, r, err->text);
     for (size_t i = 0; i < json_array_size(changed); i++) {
         char text[64];
         snprintf(text, sizeof text, "the %s is not what was signed",
                  json_string_value(json_array_get(changed, i)));
-        report_signature(c, r, text);
+        report_signature_fault(c, r, text);
     }
     json_decref(changed);
 }
 
 /* The check itself failed, of file ABOUT. */
-static void report_unchecked(struct check *c, struct hk_verify_report *r, const char *about,
-                             const struct hk_error *err)
+static void report_unchecked_signature(struct check *c, struct hk_verify_report *r,
+                                       const char *about, const struct hk_error *err)
 {
     char text[200];
     snprintf(text, sizeof text, "%.60s: %.130s", about, err->text);
-    report_signature(c, r, text);
+    report_signature_fault(c, r, text);
 }
 
 /* What signature and key say of the file goes into the report. *ABOUT: the file that a failure lies
@@ -214,7 +215,7 @@ static enum hk_status check_signature(struct check *c, const char *path, struct 
     else
         status = signature_digests(path, c->loop, &digests, err);
     if (status == HK_OK)
-        judge(c, r, &digests, &s, key, err);
+        judge_signature(c, r, &digests, &s, key, err);
     free((void *)(uintptr_t)key.p);
     return status;
 }
@@ -239,13 +240,13 @@ static int verify_signature(struct check *c, const char *path, struct hk_verify_
     if (failed == HK_E_IO || failed == HK_E_NOMEM)
         status = tool_error(about, &err);
     else if (failed != HK_OK)
-        report_unchecked(c, r, about, &err);
+        report_unchecked_signature(c, r, about, &err);
     c->signature = named;
     free(beside);
     return status;
 }
 
-static int verify(struct check *c)
+static int verify_model_file(struct check *c)
 {
     struct hk_verify_report r;
     struct hk_error err;
@@ -258,22 +259,22 @@ static int verify(struct check *c)
     }
     const struct hk_work work = signature_work(c->loop);
     if (status == HK_OK)
-        status =
-            hk_verify_set(path, c->payload ? HK_VERIFY_PAYLOAD : 0, &work, on_fault, c, &r, &err);
+        status = hk_verify_set(path, c->payload ? HK_VERIFY_PAYLOAD : 0, &work, report_fault, c, &r,
+                               &err);
     if (status != HK_OK)
         return tool_error(c->file, &err);
     const int trouble = verify_signature(c, path, &r);
     if (trouble != TOOL_OK)
         return trouble;
-    print_report(c, &r);
+    print_verify_report(c, &r);
     struct hk_file *f = NULL;
-    if (is_valid(c, &r) && hk_open_set(&f, path, NULL) == HK_OK)
+    if (is_valid_report(c, &r) && hk_open_set(&f, path, NULL) == HK_OK)
         tool_tell_defaults(c->file, f);
     hk_close(&f);
-    return is_valid(c, &r) ? TOOL_OK : TOOL_CONTENT;
+    return is_valid_report(c, &r) ? TOOL_OK : TOOL_CONTENT;
 }
 
-static int verify_all(struct check *c, const struct tool_args *args, unsigned threads)
+static int verify_models(struct check *c, const struct tool_args *args, unsigned threads)
 {
     struct hk_loop loop;
     struct hk_error err;
@@ -285,7 +286,7 @@ static int verify_all(struct check *c, const struct tool_args *args, unsigned th
         c->file = args->operands[i];
         c->errors = json_array();
         c->warnings = json_array();
-        status = tool_worse(status, verify(c));
+        status = tool_worse(status, verify_model_file(c));
         json_decref(c->errors);
         json_decref(c->warnings);
         json_decref(c->signed_by);
@@ -318,5 +319,5 @@ int main(int argc, char **argv)
         tool_usage("no FILE given");
     if (c.signature != NULL && (c.key == NULL || args.operand_count > 1))
         tool_usage("--signature goes with --key and one FILE");
-    return tool_end(verify_all(&c, &args, threads));
+    return tool_end(verify_models(&c, &args, threads));
 }

@@ -47,7 +47,7 @@ static void list_programs(void)
     tool_table_print(&t, stdout);
 }
 
-static int help(void)
+static int print_program_help(void)
 {
     puts("usage: hk PROGRAM [ARGUMENT]...\n"
          "       hk help [PROGRAM]\n"
@@ -59,7 +59,7 @@ static int help(void)
 }
 
 /* "run" or "hk-run"; exits 2 where there is no such program. */
-static const char *known(const char *word)
+static const char *known_program(const char *word)
 {
     const char *name = strncmp(word, "hk-", 3) == 0 ? word + 3 : word;
     for (size_t i = 0; i < PROGRAMS; i++)
@@ -70,14 +70,14 @@ static const char *known(const char *word)
 }
 
 /* What tool_begin() arranged for this program is not for the next one. */
-static void restore_signals(void)
+static void restore_default_signals(void)
 {
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
 }
 
 /* Path of NAME beside this program; NULL where the own place is not known. */
-static char *beside(const char *name)
+static char *path_beside_self(const char *name)
 {
     char self[4096], *path;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self);
@@ -90,13 +90,13 @@ static char *beside(const char *name)
     return path;
 }
 
-_Noreturn static void run(const char *name, char **argv)
+_Noreturn static void run_program(const char *name, char **argv)
 {
     char program[32];
     snprintf(program, sizeof program, "hk-%s", name);
     argv[0] = program;
-    restore_signals();
-    char *path = beside(program);
+    restore_default_signals();
+    char *path = path_beside_self(program);
     if (path != NULL)
         execv(path, argv);
     execvp(program, argv);
@@ -106,12 +106,12 @@ _Noreturn static void run(const char *name, char **argv)
     exit(TOOL_TROUBLE);
 }
 
-_Noreturn static void manual(const char *word)
+_Noreturn static void open_manual(const char *word)
 {
     char page[32] = "hk";
     if (strcmp(word, "hk") != 0)
-        snprintf(page, sizeof page, "hk-%s", known(word));
-    restore_signals();
+        snprintf(page, sizeof page, "hk-%s", known_program(word));
+    restore_default_signals();
     execlp("man", "man", page, (char *)NULL);
     tool_warn(NULL, "cannot run man: %s", strerror(errno));
     exit(TOOL_TROUBLE);
@@ -129,10 +129,10 @@ int main(int argc, char **argv)
         return tool_end(TOOL_OK);
     }
     if (strcmp(word, "--help") == 0 || (strcmp(word, "help") == 0 && argc == 2))
-        return help();
+        return print_program_help();
     if (strcmp(word, "help") == 0)
-        manual(argv[2]);
+        open_manual(argv[2]);
     if (word[0] == '-')
         tool_usage("unknown option %s", word);
-    run(known(word), argv + 1);
+    run_program(known_program(word), argv + 1);
 }

@@ -46,7 +46,7 @@ bool meta_narrow(struct meta_value *v);
 
 /* Whether TEXT is JSON as an import takes it. */
 bool meta_is_json(struct hk_bytes text);
-/* KV as that object (meta_json.c); an import of it gives the same bytes. */
+/* KV as that object (meta_value.c); an import of it gives the same bytes. */
 json_t *meta_json(const struct hk_kv *kv);
 
 /* Base64 as of RFC 4648; decoding is strict. NULL: out of memory, or no base64. */

@@ -8,14 +8,14 @@
 
 #include "tools/meta.h"
 
-static enum hk_status refuse(struct hk_error *err, const char *key, const char *why)
+static enum hk_status refuse_value(struct hk_error *err, const char *key, const char *why)
 {
     struct hk_bytes name = {(const uint8_t *)key, strlen(key)};
     return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "key %.*s: %s", HK_STR(name), why);
 }
 
-static enum hk_status keep(struct meta_value *out, enum hk_meta_type type, const void *p, size_t n,
-                           struct hk_error *err)
+static enum hk_status keep_value_bytes(struct meta_value *out, enum hk_meta_type type,
+                                       const void *p, size_t n, struct hk_error *err)
 {
     uint8_t *bytes = malloc(n > 0 ? n : 1);
     if (bytes == NULL)
@@ -26,32 +26,32 @@ static enum hk_status keep(struct meta_value *out, enum hk_meta_type type, const
     return HK_OK;
 }
 
-static void put_le(uint8_t *p, uint64_t v, size_t n)
+static void put_le_uint(uint8_t *p, uint64_t v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         p[i] = (uint8_t)(v >> 8 * i);
 }
 
-static enum hk_status keep_int(struct meta_value *out, int64_t v, struct hk_error *err)
+static enum hk_status keep_int_value(struct meta_value *out, int64_t v, struct hk_error *err)
 {
     uint8_t bytes[8];
-    put_le(bytes, (uint64_t)v, 8);
-    return keep(out, HK_META_INT64, bytes, 8, err);
+    put_le_uint(bytes, (uint64_t)v, 8);
+    return keep_value_bytes(out, HK_META_INT64, bytes, 8, err);
 }
 
-static enum hk_status keep_float(struct meta_value *out, double v, struct hk_error *err)
+static enum hk_status keep_float_value(struct meta_value *out, double v, struct hk_error *err)
 {
     uint8_t bytes[8];
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
-    put_le(bytes, bits, 8);
-    return keep(out, HK_META_FLOAT64, bytes, 8, err);
+    put_le_uint(bytes, bits, 8);
+    return keep_value_bytes(out, HK_META_FLOAT64, bytes, 8, err);
 }
 
-static enum hk_status keep_bool(struct meta_value *out, bool v, struct hk_error *err)
+static enum hk_status keep_bool_value(struct meta_value *out, bool v, struct hk_error *err)
 {
     uint8_t byte = v;
-    return keep(out, HK_META_BOOL, &byte, 1, err);
+    return keep_value_bytes(out, HK_META_BOOL, &byte, 1, err);
 }
 
 bool meta_narrow(struct meta_value *v)
@@ -63,14 +63,14 @@ bool meta_narrow(struct meta_value *v)
     memcpy(&d, &bits, sizeof d);
     d = (double)(float)d;
     memcpy(&bits, &d, sizeof bits);
-    put_le(v->bytes, bits, 8);
+    put_le_uint(v->bytes, bits, 8);
     return isfinite(d);
 }
 
 /* ---- JSON elements ---- */
 
 /* An integer is a number too, where a double holds it. */
-static bool as_double(const json_t *v, double *out)
+static bool json_as_double(const json_t *v, double *out)
 {
     *out = json_number_value(v);
     return json_is_real(v) || (json_is_integer(v) && fabs(*out) <= 0x1p53 &&
@@ -78,72 +78,72 @@ static bool as_double(const json_t *v, double *out)
 }
 
 /* Bytes of element V of an array; false where it is none of TYPE. */
-static bool element(enum meta_type type, const json_t *v, uint8_t *word)
+static bool put_array_element(enum meta_type type, const json_t *v, uint8_t *word)
 {
     double d = 0;
     if (type == META_STRINGS)
         return json_is_string(v);
     if (type == META_I32S) {
         json_int_t i = json_integer_value(v);
-        put_le(word, (uint64_t)i, 4);
+        put_le_uint(word, (uint64_t)i, 4);
         return json_is_integer(v) && i >= INT32_MIN && i <= INT32_MAX;
     }
-    float f = as_double(v, &d) ? (float)d : INFINITY;
+    float f = json_as_double(v, &d) ? (float)d : INFINITY;
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
-    put_le(word, bits, 4);
+    put_le_uint(word, bits, 4);
     return isfinite(f);
 }
 
 /* Bytes of the array blob of LIST; false where an element is none of TYPE or it is too long. */
-static bool blob_size(enum meta_type type, const json_t *list, uint64_t *size)
+static bool array_blob_size(enum meta_type type, const json_t *list, uint64_t *size)
 {
     uint8_t word[4];
     uint64_t n = json_array_size(list);
     *size = 8 + 4 * (n + (type == META_STRINGS));
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
-        if (!element(type, v, word))
+        if (!put_array_element(type, v, word))
             return false;
         *size += json_string_length(v);
     }
     return *size <= UINT32_MAX;
 }
 
-static void fill_strings(const json_t *list, uint8_t *blob)
+static void fill_string_blob(const json_t *list, uint8_t *blob)
 {
     size_t n = json_array_size(list), at = 0;
     uint8_t *data = blob + 8 + 4 * (n + 1);
-    put_le(blob + 8, 0, 4);
+    put_le_uint(blob + 8, 0, 4);
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
         if (json_string_length(v) > 0)
             memcpy(data + at, json_string_value(v), json_string_length(v));
         at += json_string_length(v);
-        put_le(blob + 8 + 4 * (i + 1), at, 4);
+        put_le_uint(blob + 8 + 4 * (i + 1), at, 4);
     }
 }
 
-static enum hk_status from_list(struct meta_value *out, enum meta_type type, const json_t *list,
-                                const char *key, struct hk_error *err)
+static enum hk_status parse_json_list(struct meta_value *out, enum meta_type type,
+                                      const json_t *list, const char *key, struct hk_error *err)
 {
     uint64_t size;
-    if (!json_is_array(list) || !blob_size(type, list, &size))
-        return refuse(err, key,
-                      type == META_STRINGS ? "not an array of strings"
-                      : type == META_F32S  ? "not an array of 32-bit floats"
-                                           : "not an array of 32-bit integers");
+    if (!json_is_array(list) || !array_blob_size(type, list, &size))
+        return refuse_value(err, key,
+                            type == META_STRINGS ? "not an array of strings"
+                            : type == META_F32S  ? "not an array of 32-bit floats"
+                                                 : "not an array of 32-bit integers");
     uint8_t *blob = calloc(1, size);
     if (blob == NULL)
         return hk_fail_nomem(err);
     blob[0] = (uint8_t)(type == META_STRINGS ? HK_ARRAY_STRING
                         : type == META_F32S  ? HK_ARRAY_F32
                                              : HK_ARRAY_I32);
-    put_le(blob + 4, json_array_size(list), 4);
+    put_le_uint(blob + 4, json_array_size(list), 4);
     if (type == META_STRINGS)
-        fill_strings(list, blob);
+        fill_string_blob(list, blob);
     for (size_t i = 0; type != META_STRINGS && i < json_array_size(list); i++)
-        element(type, json_array_get(list, i), blob + 8 + 4 * i);
+        put_array_element(type, json_array_get(list, i), blob + 8 + 4 * i);
     *out = (struct meta_value){HK_META_BYTES, blob, size};
     return HK_OK;
 }
@@ -160,7 +160,7 @@ static bool is_utf8(struct hk_bytes b)
 }
 
 /* What a number or word is followed by where it was read from a file. */
-static struct hk_bytes without_newline(struct hk_bytes b)
+static struct hk_bytes strip_newline(struct hk_bytes b)
 {
     if (b.n > 0 && b.p[b.n - 1] == '\n')
         b.n--;
@@ -176,7 +176,7 @@ static bool skip_digits(const char **s)
 }
 
 /* -?digits[.digits][e[+-]digits] */
-static bool is_number(const char *s, bool whole)
+static bool is_decimal_number(const char *s, bool whole)
 {
     s += *s == '-';
     if (!skip_digits(&s))
@@ -192,36 +192,36 @@ static bool is_number(const char *s, bool whole)
     return *s == '\0';
 }
 
-static enum hk_status parse_int(struct meta_value *out, const char *s, const char *key,
-                                struct hk_error *err)
+static enum hk_status parse_int_text(struct meta_value *out, const char *s, const char *key,
+                                     struct hk_error *err)
 {
     errno = 0;
-    intmax_t v = is_number(s, true) ? strtoimax(s, NULL, 10) : 0;
-    if (!is_number(s, true) || errno != 0)
-        return refuse(err, key, "not a whole number of 64 bits");
-    return keep_int(out, v, err);
+    intmax_t v = is_decimal_number(s, true) ? strtoimax(s, NULL, 10) : 0;
+    if (!is_decimal_number(s, true) || errno != 0)
+        return refuse_value(err, key, "not a whole number of 64 bits");
+    return keep_int_value(out, v, err);
 }
 
 /* Whether the number S is 0 as it is written. */
-static bool is_zero(const char *s)
+static bool is_written_zero(const char *s)
 {
     return s[strcspn(s, "123456789eE")] == '\0' ||
            strchr("eE", s[strcspn(s, "123456789eE")]) != NULL;
 }
 
-static enum hk_status parse_float(struct meta_value *out, const char *s, const char *key,
-                                  struct hk_error *err)
+static enum hk_status parse_float_text(struct meta_value *out, const char *s, const char *key,
+                                       struct hk_error *err)
 {
-    double v = is_number(s, false) ? strtod(s, NULL) : NAN;
-    if (!isfinite(v) || (v == 0 && !is_zero(s)))
-        return refuse(err, key, "not a number that 64-bit floats have");
-    return keep_float(out, v, err);
+    double v = is_decimal_number(s, false) ? strtod(s, NULL) : NAN;
+    if (!isfinite(v) || (v == 0 && !is_written_zero(s)))
+        return refuse_value(err, key, "not a number that 64-bit floats have");
+    return keep_float_value(out, v, err);
 }
 
-static enum hk_status parse_scalar(struct meta_value *out, enum meta_type type,
-                                   struct hk_bytes text, const char *key, struct hk_error *err)
+static enum hk_status parse_scalar_text(struct meta_value *out, enum meta_type type,
+                                        struct hk_bytes text, const char *key, struct hk_error *err)
 {
-    struct hk_bytes word = without_newline(text);
+    struct hk_bytes word = strip_newline(text);
     bool nul = memchr(word.p, '\0', word.n) != NULL;
     char *s = strndup((const char *)word.p, word.n);
     if (s == NULL)
@@ -229,12 +229,13 @@ static enum hk_status parse_scalar(struct meta_value *out, enum meta_type type,
     enum hk_status status;
     if (type == META_BOOL)
         status = hk_bytes_are(word, "true") || hk_bytes_are(word, "false")
-                     ? keep_bool(out, s[0] == 't', err)
-                     : refuse(err, key, "neither true nor false");
+                     ? keep_bool_value(out, s[0] == 't', err)
+                     : refuse_value(err, key, "neither true nor false");
     else if (nul)
-        status = refuse(err, key, "not a number");
+        status = refuse_value(err, key, "not a number");
     else
-        status = type == META_INT ? parse_int(out, s, key, err) : parse_float(out, s, key, err);
+        status = type == META_INT ? parse_int_text(out, s, key, err)
+                                  : parse_float_text(out, s, key, err);
     free(s);
     return status;
 }
@@ -253,66 +254,67 @@ bool meta_is_json(struct hk_bytes text)
     return v != NULL;
 }
 
-static enum hk_status parse_text(struct meta_value *out, enum meta_type type, struct hk_bytes text,
-                                 const char *key, struct hk_error *err)
+static enum hk_status parse_string_text(struct meta_value *out, enum meta_type type,
+                                        struct hk_bytes text, const char *key, struct hk_error *err)
 {
     if (type == META_STRING && !is_utf8(text))
-        return refuse(err, key, "not UTF-8, as a string is (bytes is a type too)");
+        return refuse_value(err, key, "not UTF-8, as a string is (bytes is a type too)");
     if (type == META_JSON && !meta_is_json(text))
-        return refuse(err, key, "not JSON");
-    return keep(out, meta_stored_type(type), text.p, text.n, err);
+        return refuse_value(err, key, "not JSON");
+    return keep_value_bytes(out, meta_stored_type(type), text.p, text.n, err);
 }
 
 enum hk_status meta_parse(struct meta_value *out, enum meta_type type, struct hk_bytes text,
                           const char *key, struct hk_error *err)
 {
     if (type == META_INT || type == META_FLOAT || type == META_BOOL)
-        return parse_scalar(out, type, text, key, err);
+        return parse_scalar_text(out, type, text, key, err);
     if (type == META_STRING || type == META_JSON || type == META_BYTES)
-        return parse_text(out, type, text, key, err);
+        return parse_string_text(out, type, text, key, err);
     json_t *list = load(text, 0);
-    enum hk_status status = from_list(out, type, list, key, err);
+    enum hk_status status = parse_json_list(out, type, list, key, err);
     json_decref(list);
     return status;
 }
 
 /* ---- JSON ---- */
 
-static enum hk_status from_value(struct meta_value *out, enum meta_type type, const json_t *v,
-                                 const char *key, struct hk_error *err)
+static enum hk_status parse_json_value(struct meta_value *out, enum meta_type type, const json_t *v,
+                                       const char *key, struct hk_error *err)
 {
     double d;
     struct hk_bytes text = {(const uint8_t *)json_string_value(v), json_string_length(v)};
     switch (type) {
     case META_STRING:
     case META_JSON:
-        return json_is_string(v) ? parse_text(out, type, text, key, err)
-                                 : refuse(err, key, "its value is no JSON string");
+        return json_is_string(v) ? parse_string_text(out, type, text, key, err)
+                                 : refuse_value(err, key, "its value is no JSON string");
     case META_INT:
-        return json_is_integer(v) ? keep_int(out, json_integer_value(v), err)
-                                  : refuse(err, key, "its value is no integer of 64 bits");
+        return json_is_integer(v) ? keep_int_value(out, json_integer_value(v), err)
+                                  : refuse_value(err, key, "its value is no integer of 64 bits");
     case META_FLOAT:
-        return as_double(v, &d) ? keep_float(out, d, err)
-                                : refuse(err, key, "its value is no number of a 64-bit float");
+        return json_as_double(v, &d)
+                   ? keep_float_value(out, d, err)
+                   : refuse_value(err, key, "its value is no number of a 64-bit float");
     case META_BOOL:
-        return json_is_boolean(v) ? keep_bool(out, json_is_true(v), err)
-                                  : refuse(err, key, "its value is neither true nor false");
+        return json_is_boolean(v) ? keep_bool_value(out, json_is_true(v), err)
+                                  : refuse_value(err, key, "its value is neither true nor false");
     case META_BYTES:
-        return refuse(err, key, "bytes are given as base64");
+        return refuse_value(err, key, "bytes are given as base64");
     default:
-        return from_list(out, type, v, key, err);
+        return parse_json_list(out, type, v, key, err);
     }
 }
 
-static enum hk_status from_base64(struct meta_value *out, enum meta_type type, const json_t *v,
-                                  const char *key, struct hk_error *err)
+static enum hk_status parse_base64_value(struct meta_value *out, enum meta_type type,
+                                         const json_t *v, const char *key, struct hk_error *err)
 {
     size_t n = 0;
     uint8_t *bytes = json_is_string(v)
                          ? meta_from_base64(json_string_value(v), json_string_length(v), &n)
                          : NULL;
     if (bytes == NULL)
-        return refuse(err, key, "no base64");
+        return refuse_value(err, key, "no base64");
     *out = (struct meta_value){meta_stored_type(type), bytes, n};
     return HK_OK;
 }
@@ -324,9 +326,10 @@ enum hk_status meta_parse_json(struct meta_value *out, const json_t *v, const ch
     const char *name = json_string_value(json_object_get(v, "type"));
     enum meta_type type = name != NULL ? meta_type_of_name(name) : META_NONE;
     if (type == META_NONE)
-        return refuse(err, key, "neither null nor an object with a \"type\" that hk-meta knows");
+        return refuse_value(err, key,
+                            "neither null nor an object with a \"type\" that hk-meta knows");
     if (json_object_size(v) != 2 || (value == NULL) == (base64 == NULL))
-        return refuse(err, key, "besides \"type\" one of \"value\" and \"base64\" is needed");
-    return value != NULL ? from_value(out, type, value, key, err)
-                         : from_base64(out, type, base64, key, err);
+        return refuse_value(err, key, "besides \"type\" one of \"value\" and \"base64\" is needed");
+    return value != NULL ? parse_json_value(out, type, value, key, err)
+                         : parse_base64_value(out, type, base64, key, err);
 }

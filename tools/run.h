@@ -8,8 +8,6 @@
 #include "tools/lib/adapters.h"
 #include "tools/lib/tool.h"
 
-/* ---- what the command line says (run_options.c) ---- */
-
 struct run_options {
     const char *path;
     char **prompt_words; /* none: standard input */
@@ -25,20 +23,5 @@ struct run_options {
 
 /* Exits 2 where an option, or a variable that it falls back to, is not as it should be. */
 void run_parse(struct run_options *o, int argc, char **argv);
-
-/* ---- what comes out (run_report.c) ---- */
-
-struct run_report {
-    const struct hke_text *text;
-    const struct hke_ids *generated;
-    size_t prompt_tokens;
-    bool stopped; /* by an end token or a stop string */
-    const struct hke_generated *times;
-    const char *kernels;
-    unsigned threads;
-};
-
-void run_print_json(const struct run_report *r);       /* on standard output */
-void run_print_statistics(const struct run_report *r); /* on standard error */
 
 #endif

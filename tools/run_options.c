@@ -61,30 +61,30 @@ static const struct tool tool = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static struct hk_bytes stop_string(const char *value)
+static struct hk_bytes parse_stop_string(const char *value)
 {
     if (*value == '\0')
         tool_usage("--stop: an empty string");
     return (struct hk_bytes){(const uint8_t *)value, strlen(value)};
 }
 
-static double penalty(const char *name, const char *value)
+static double parse_penalty(const char *name, const char *value)
 {
     return tool_double(name, value, -HKE_MAX_PENALTY, HKE_MAX_PENALTY);
 }
 
 /* Those that choose tokens. */
-static void set_sampling(struct hke_sampling *s, enum option o, const char *value)
+static void set_sampling_option(struct hke_sampling *s, enum option o, const char *value)
 {
     switch (o) {
     case OPT_FREQUENCY:
-        s->frequency_penalty = penalty("frequency-penalty", value);
+        s->frequency_penalty = parse_penalty("frequency-penalty", value);
         break;
     case OPT_MIN_P:
         s->min_p = tool_double("min-p", value, 0, 1);
         break;
     case OPT_PRESENCE:
-        s->presence_penalty = penalty("presence-penalty", value);
+        s->presence_penalty = parse_penalty("presence-penalty", value);
         break;
     case OPT_REPEAT_LAST:
         s->repeat_last = tool_uint("repeat-last", value, 0, HKE_MAX_REPEAT_LAST);
@@ -110,7 +110,7 @@ static void set_sampling(struct hke_sampling *s, enum option o, const char *valu
     }
 }
 
-static void set(struct run_options *o, enum option option, const char *value)
+static void set_run_option(struct run_options *o, enum option option, const char *value)
 {
     switch (option) {
     case OPT_ACTIVATIONS:
@@ -141,13 +141,13 @@ static void set(struct run_options *o, enum option option, const char *value)
         o->special = true;
         break;
     case OPT_STOP:
-        o->stop[o->stops++] = stop_string(value);
+        o->stop[o->stops++] = parse_stop_string(value);
         break;
     case OPT_THREADS:
         o->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
         break;
     default:
-        set_sampling(&o->sampling, option, value);
+        set_sampling_option(&o->sampling, option, value);
     }
 }
 
@@ -161,7 +161,7 @@ void run_parse(struct run_options *o, int argc, char **argv)
     if (o->stop == NULL)
         tool_nomem();
     for (int option; (option = tool_next(&args, &value)) >= 0;)
-        set(o, (enum option)option, value);
+        set_run_option(o, (enum option)option, value);
     if (args.operand_count == 0)
         tool_usage("no model file");
     o->path = args.operands[0];

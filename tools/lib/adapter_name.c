@@ -13,7 +13,7 @@ static struct hk_bytes text(const char *s)
 }
 
 /* Naming a record uses it, whatever its state, which is said. */
-static void tell_state(const struct hk_file *f, size_t i)
+static void warn_record_state(const struct hk_file *f, size_t i)
 {
     struct hk_record_state *states = record_states(f);
     const struct hk_record *r = hk_record_at(f, i);
@@ -36,7 +36,7 @@ enum hk_status adapter_named(const struct hk_file *f, const char *word, struct h
     }
     if (st != HK_OK)
         return st;
-    tell_state(f, item.record);
+    warn_record_state(f, item.record);
     *out = item;
     return HK_OK;
 }

@@ -15,8 +15,8 @@ void adapters_add(struct adapters *a, const char *word)
     names[a->count++] = word;
 }
 
-static enum hk_status apply(const char *word, const struct hk_file *f, struct hke_model *m,
-                            struct hk_error *err)
+static enum hk_status apply_named_adapter(const char *word, const struct hk_file *f,
+                                          struct hke_model *m, struct hk_error *err)
 {
     struct hk_merge_item item;
     struct hk_adapter *a;
@@ -38,7 +38,7 @@ enum hk_status adapters_apply(const struct adapters *a, const struct hk_file *f,
 {
     enum hk_status status = HK_OK;
     for (size_t i = 0; status == HK_OK && i < a->count; i++)
-        status = apply(a->names[i], f, m, err);
+        status = apply_named_adapter(a->names[i], f, m, err);
     return status;
 }
 

@@ -10,7 +10,7 @@ struct buffer {
     size_t n, room;
 };
 
-static bool grow(struct buffer *b)
+static bool grow_input(struct buffer *b)
 {
     size_t room = b->room == 0 ? 1 << 16 : b->room * 2;
     uint8_t *p = realloc(b->p, room);
@@ -26,7 +26,7 @@ enum hk_status tool_read_all(uint8_t **out, size_t *n, size_t most, struct hk_er
     struct buffer b = {0};
     enum hk_status st = HK_OK;
     while (st == HK_OK) {
-        if (b.n == b.room && !grow(&b)) {
+        if (b.n == b.room && !grow_input(&b)) {
             st = hk_fail_nomem(err);
             break;
         }

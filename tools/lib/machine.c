@@ -6,7 +6,7 @@
 
 #include "tools/lib/tool.h"
 
-static const char *variable(const char *name)
+static const char *environment_value(const char *name)
 {
     const char *value = getenv(name);
     return value != NULL && *value != '\0' ? value : NULL;
@@ -15,7 +15,7 @@ static const char *variable(const char *name)
 const struct hkk_table *tool_kernels(void)
 {
     const struct hkk_table *table = NULL;
-    const char *name = variable("HK_KERNELS");
+    const char *name = environment_value("HK_KERNELS");
     const char *why_not = hkk_select(name, &table);
     if (why_not == NULL)
         return table;

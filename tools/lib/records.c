@@ -21,7 +21,7 @@ struct hk_record_state *record_states(const struct hk_file *f)
     return states;
 }
 
-static json_t *metrics_json(const struct hk_record *r)
+static json_t *record_metrics_json(const struct hk_record *r)
 {
     static const char *const names[] = {"loss", "acc", "pass", "custom"};
     json_t *v = json_object();
@@ -34,7 +34,7 @@ static json_t *metrics_json(const struct hk_record *r)
 }
 
 /* Digest and lineage read payloads; they fail for want of memory only. */
-static enum hk_lineage lineage_of(const struct hk_file *f, size_t i, const uint8_t *previous)
+static enum hk_lineage lineage_after(const struct hk_file *f, size_t i, const uint8_t *previous)
 {
     enum hk_lineage lineage = HK_LINEAGE_OK;
     const bool follows =
@@ -44,11 +44,11 @@ static enum hk_lineage lineage_of(const struct hk_file *f, size_t i, const uint8
     return lineage;
 }
 
-static void put_record(struct tool_json_out *o, const struct hk_file *f, size_t i,
-                       const struct hk_record_state *state, uint8_t hash[HK_SHA256_SIZE])
+static void put_record_json(struct tool_json_out *o, const struct hk_file *f, size_t i,
+                            const struct hk_record_state *state, uint8_t hash[HK_SHA256_SIZE])
 {
     const struct hk_record *r = hk_record_at(f, i);
-    const enum hk_lineage lineage = lineage_of(f, i, hash);
+    const enum hk_lineage lineage = lineage_after(f, i, hash);
     if (hk_record_hash(f, i, hash, NULL) != HK_OK)
         tool_nomem();
     tool_json_enter(o, NULL, '{');
@@ -60,7 +60,7 @@ static void put_record(struct tool_json_out *o, const struct hk_file *f, size_t 
     tool_json_put(o, "timestamp", tool_json_uint(r->timestamp));
     tool_json_put(o, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
     tool_json_put(o, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
-    tool_json_put(o, "metrics", metrics_json(r));
+    tool_json_put(o, "metrics", record_metrics_json(r));
     tool_json_put(o, "offset", tool_json_uint(r->offset));
     tool_json_put(o, "size", tool_json_uint(r->data_size));
     tool_json_put(o, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
@@ -79,13 +79,13 @@ void records_put(struct tool_json_out *o, const char *key, const struct hk_file 
     uint8_t hash[HK_SHA256_SIZE] = {0};
     tool_json_enter(o, key, '[');
     for (size_t i = 0; i < hk_record_count(f) && !ferror(stdout); i++)
-        put_record(o, f, i, &states[i], hash);
+        put_record_json(o, f, i, &states[i], hash);
     tool_json_leave(o, ']');
     free(states);
 }
 
 /* In the table: what the flag says, or what a later record has made of it. */
-static const char *state_word(const struct hk_record *r, const struct hk_record_state *state)
+static const char *record_state_word(const struct hk_record *r, const struct hk_record_state *state)
 {
     const bool active = (r->flags & HK_RECORD_ACTIVE) != 0;
     if (state->is_switch)
@@ -95,7 +95,7 @@ static const char *state_word(const struct hk_record *r, const struct hk_record_
     return active ? "deactivated" : "activated";
 }
 
-static void time_cell(struct tool_table *t, uint64_t seconds)
+static void record_time_cell(struct tool_table *t, uint64_t seconds)
 {
     char line[32];
     struct tm tm;
@@ -108,8 +108,8 @@ static void time_cell(struct tool_table *t, uint64_t seconds)
         tool_cell(t, "%llu", (unsigned long long)seconds);
 }
 
-static void record_row(struct tool_table *t, const struct hk_file *f, size_t i,
-                       const struct hk_record_state *state)
+static void record_table_row(struct tool_table *t, const struct hk_file *f, size_t i,
+                             const struct hk_record_state *state)
 {
     const struct hk_record *r = hk_record_at(f, i);
     enum hk_lineage lineage;
@@ -123,10 +123,10 @@ static void record_row(struct tool_table *t, const struct hk_file *f, size_t i,
     tool_cell_bytes(t, r->name, NAME_COLUMNS);
     tool_cell_bytes(t, r->target, NAME_COLUMNS);
     tool_cell(t, "%s", tool_human_size(r->data_size, size));
-    time_cell(t, r->timestamp);
+    record_time_cell(t, r->timestamp);
     tool_cell(t, "%s", hk_lineage_name(lineage));
     tool_cell(t, "%s", hk_crc_name(hk_record_crc(f, i)));
-    tool_cell(t, "%s", state_word(r, state));
+    tool_cell(t, "%s", record_state_word(r, state));
     json_decref(type);
 }
 
@@ -139,7 +139,7 @@ void records_table(const struct hk_file *f)
     for (size_t i = 0; i < t.columns; i++)
         tool_cell(&t, "%s", titles[i]);
     for (size_t i = 0; i < hk_record_count(f); i++)
-        record_row(&t, f, i, &states[i]);
+        record_table_row(&t, f, i, &states[i]);
     tool_table_print(&t, stdout);
     free(states);
 }

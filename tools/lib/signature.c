@@ -19,18 +19,18 @@ json_t *signature_json(const struct signature *s)
     return v;
 }
 
-static int digit(char c)
+static int lower_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool get_hex(const json_t *v, const char *name, uint8_t *out, size_t n)
+static bool read_hex_member(const json_t *v, const char *name, uint8_t *out, size_t n)
 {
     const char *s = json_string_value(json_object_get(v, name));
     if (s == NULL || strlen(s) != 2 * n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        const int high = digit(s[2 * i]), low = digit(s[2 * i + 1]);
+        const int high = lower_hex_digit(s[2 * i]), low = lower_hex_digit(s[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         out[i] = (uint8_t)(high << 4 | low);
@@ -109,10 +109,11 @@ enum hk_status signature_read(struct signature *out, const char *path, struct hk
     json_t *v = tool_json_load(text, JSON_REJECT_DUPLICATES, NULL);
     const char *algorithm = json_string_value(json_object_get(v, "algorithm"));
     if (json_integer_value(json_object_get(v, "hk_signature")) != 1 || algorithm == NULL ||
-        strcmp(algorithm, "ed25519") != 0 || !get_hex(v, "base", s.digests.base, HK_SHA256_SIZE) ||
-        !get_hex(v, "metadata", s.digests.metadata, HK_SHA256_SIZE) ||
-        !get_hex(v, "history", s.digests.history, HK_SHA256_SIZE) ||
-        !get_hex(v, "signature", s.bytes, HK_SIGNATURE_SIZE))
+        strcmp(algorithm, "ed25519") != 0 ||
+        !read_hex_member(v, "base", s.digests.base, HK_SHA256_SIZE) ||
+        !read_hex_member(v, "metadata", s.digests.metadata, HK_SHA256_SIZE) ||
+        !read_hex_member(v, "history", s.digests.history, HK_SHA256_SIZE) ||
+        !read_hex_member(v, "signature", s.bytes, HK_SIGNATURE_SIZE))
         status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "no signature of hk-sign");
     else
         *out = s;

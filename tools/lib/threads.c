@@ -39,7 +39,7 @@ struct walk {
     void *arg;
 };
 
-static void work(void *arg, unsigned worker, unsigned workers)
+static void walk_share(void *arg, unsigned worker, unsigned workers)
 {
     const struct walk *w = arg;
     (void)worker;
@@ -48,13 +48,13 @@ static void work(void *arg, unsigned worker, unsigned workers)
         w->fn(w->arg, i);
 }
 
-static void run(void *context, size_t n, hk_each_fn *fn, void *arg)
+static void run_walk(void *context, size_t n, hk_each_fn *fn, void *arg)
 {
     struct walk w = {context, n, fn, arg};
     if (n > 1)
-        hke_pool_run(context, work, &w);
+        hke_pool_run(context, walk_share, &w);
     else
-        hke_pool_run_alone(context, work, &w);
+        hke_pool_run_alone(context, walk_share, &w);
 }
 
 enum hk_status tool_loop_new(struct hk_loop *out, unsigned threads, struct hk_error *err)
@@ -62,7 +62,7 @@ enum hk_status tool_loop_new(struct hk_loop *out, unsigned threads, struct hk_er
     struct hke_pool *pool;
     enum hk_status status = hke_pool_new(threads > 0 ? threads : tool_threads(), &pool, err);
     if (status == HK_OK)
-        *out = (struct hk_loop){run, pool};
+        *out = (struct hk_loop){run_walk, pool};
     return status;
 }
 

@@ -52,8 +52,8 @@ static struct hk_bytes bytes_of(const char *s)
 }
 
 /* One write for a whole line, so that lines of programs in a pipeline do not mix. */
-__attribute__((format(printf, 3, 0))) static void message(const char *file, const char *end,
-                                                          const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void write_message(const char *file, const char *end,
+                                                                const char *fmt, va_list ap)
 {
     char *text = NULL, *line = NULL;
     size_t size;
@@ -83,7 +83,7 @@ void tool_warn(const char *file, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    message(file, "", fmt, ap);
+    write_message(file, "", fmt, ap);
     va_end(ap);
 }
 
@@ -91,7 +91,7 @@ void tool_usage(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    message(NULL, " (try --help)", fmt, ap);
+    write_message(NULL, " (try --help)", fmt, ap);
     va_end(ap);
     exit(TOOL_TROUBLE);
 }
@@ -125,7 +125,7 @@ int tool_worse(int a, int b)
     return a > b ? a : b;
 }
 
-static long long milliseconds(void)
+static long long milliseconds_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -139,7 +139,7 @@ void tool_progress(const char *label, uint64_t done, uint64_t all)
     static long long shown = -1;
     if (!isatty(STDERR_FILENO))
         return;
-    long long now = milliseconds();
+    long long now = milliseconds_now();
     if (done >= all) {
         clear_bar();
         shown = -1;
@@ -160,7 +160,7 @@ void tool_progress(const char *label, uint64_t done, uint64_t all)
 
 /* ---- help ---- */
 
-static void help_line(char letter, const char *name, const char *argument, const char *help)
+static void print_option_help(char letter, const char *name, const char *argument, const char *help)
 {
     char left[80];
     int n = letter != 0 ? snprintf(left, sizeof left, "-%c, ", letter)
@@ -175,16 +175,16 @@ static void print_help(const struct tool *t)
     printf("usage: %s [OPTION]... %s\n%s\n\n", t->name, t->operands, t->about);
     for (size_t i = 0; i < t->option_count; i++) {
         const struct tool_option *o = &t->options[i];
-        help_line(o->letter, o->name, o->argument, o->help);
+        print_option_help(o->letter, o->name, o->argument, o->help);
     }
-    help_line(0, "help", NULL, "print this and end");
-    help_line(0, "version", NULL, "print the version and end");
+    print_option_help(0, "help", NULL, "print this and end");
+    print_option_help(0, "version", NULL, "print the version and end");
     printf("\nThe manual is %s(1); hk(1) has what all programs share.\n", t->name);
 }
 
 /* ---- parsing ---- */
 
-static int long_option(struct tool_args *a, const char *word, const char **value)
+static int take_long_option(struct tool_args *a, const char *word, const char **value)
 {
     size_t length = strcspn(word, "=");
     const char *given = word[length] == '=' ? word + length + 1 : NULL;
@@ -210,7 +210,7 @@ static int long_option(struct tool_args *a, const char *word, const char **value
     tool_usage("unknown option --%.*s", (int)length, word);
 }
 
-static int short_option(struct tool_args *a, const char **value)
+static int take_short_option(struct tool_args *a, const char **value)
 {
     char letter = *a->cluster++;
     const char *rest = *a->cluster != '\0' ? a->cluster : NULL;
@@ -240,17 +240,17 @@ static void take_operand(struct tool_args *a, char *word)
 int tool_next(struct tool_args *a, const char **value)
 {
     if (a->cluster != NULL)
-        return short_option(a, value);
+        return take_short_option(a, value);
     while (a->at < a->argc) {
         char *word = a->argv[a->at++];
         if (strcmp(word, "--") == 0) {
             while (a->at < a->argc)
                 take_operand(a, a->argv[a->at++]);
         } else if (word[0] == '-' && word[1] == '-') {
-            return long_option(a, word + 2, value);
+            return take_long_option(a, word + 2, value);
         } else if (word[0] == '-' && word[1] != '\0') {
             a->cluster = word + 1;
-            return short_option(a, value);
+            return take_short_option(a, value);
         } else {
             take_operand(a, word);
         }
@@ -275,8 +275,8 @@ static bool read_digits(const char **s, uint64_t *v)
     return any;
 }
 
-static uint64_t within(const char *name, const char *value, uint64_t v, uint64_t least,
-                       uint64_t most)
+static uint64_t check_option_range(const char *name, const char *value, uint64_t v, uint64_t least,
+                                   uint64_t most)
 {
     if (v < least || v > most)
         tool_usage("--%s: %s is not in %llu..%llu", name, value, (unsigned long long)least,
@@ -290,7 +290,7 @@ uint64_t tool_uint(const char *name, const char *value, uint64_t least, uint64_t
     uint64_t v;
     if (!read_digits(&s, &v) || *s != '\0')
         tool_usage("--%s: not a whole number: %s", name, value);
-    return within(name, value, v, least, most);
+    return check_option_range(name, value, v, least, most);
 }
 
 uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t most)
@@ -307,7 +307,7 @@ uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t
     }
     if (!good || *s != '\0')
         tool_usage("--%s: not a size (a whole number, perhaps with k, M or G): %s", name, value);
-    return within(name, value, v, least, most);
+    return check_option_range(name, value, v, least, most);
 }
 
 uint64_t tool_max_output(const char *value)

@@ -66,7 +66,7 @@ enum hk_status tool_temporary(int *out, struct hk_error *err)
     return HK_OK;
 }
 
-static bool write_all(int fd, const char *p, size_t n)
+static bool write_whole(int fd, const char *p, size_t n)
 {
     while (n > 0) {
         ssize_t done = write(fd, p, n);
@@ -81,7 +81,7 @@ static bool write_all(int fd, const char *p, size_t n)
 }
 
 /* Read until N bytes are there or the input ends; -1 with errno. */
-static ssize_t read_full(char *p, size_t n)
+static ssize_t read_up_to(char *p, size_t n)
 {
     size_t done = 0;
     while (done < n) {
@@ -106,7 +106,7 @@ static bool begins_as_model(const char *p)
 
 /* What does not begin as a model is copied no further than it takes to say what it is: it may be
  * without end. */
-static enum hk_status spool(int to, struct hk_error *err)
+static enum hk_status spool_standard_input(int to, struct hk_error *err)
 {
     enum { CHUNK = 1 << 18 };
     char *buffer = malloc(CHUNK);
@@ -115,10 +115,10 @@ static enum hk_status spool(int to, struct hk_error *err)
     enum hk_status status = HK_OK;
     bool model = true;
     for (bool first = true; model && status == HK_OK; first = false) {
-        ssize_t n = read_full(buffer, CHUNK);
+        ssize_t n = read_up_to(buffer, CHUNK);
         if (n < 0)
             status = hk_fail_sys(err, errno, "read");
-        else if (!write_all(to, buffer, (size_t)n))
+        else if (!write_whole(to, buffer, (size_t)n))
             status = hk_fail_sys(err, errno, "temporary copy");
         if (n < CHUNK)
             break;
@@ -144,7 +144,7 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err)
     if (spooled < 0) {
         int copy = -1;
         enum hk_status status = tool_temporary(&copy, err);
-        if (status == HK_OK && (status = spool(copy, err)) != HK_OK)
+        if (status == HK_OK && (status = spool_standard_input(copy, err)) != HK_OK)
             close(copy);
         if (status != HK_OK)
             return status;
@@ -154,7 +154,8 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err)
     return HK_OK;
 }
 
-static enum hk_status open_operand(struct hk_file **out, const char *path, struct hk_error *err)
+static enum hk_status open_model_operand(struct hk_file **out, const char *path,
+                                         struct hk_error *err)
 {
     if (strcmp(path, "-") != 0)
         return hk_open_set(out, path, err);
@@ -172,7 +173,7 @@ enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned k
     struct hk_error own;
     struct hk_error *why = err != NULL ? err : &own;
     for (unsigned i = 0;; i++) {
-        enum hk_status st = open_operand(out, path, why);
+        enum hk_status st = open_model_operand(out, path, why);
         if (st != HK_OK || keep == 0 || (st = hk_file_keep(*out, keep, why)) == HK_OK)
             return st;
         hk_close(out);
@@ -186,14 +187,14 @@ enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error
     return tool_open_kept(out, path, HK_KEEP_RECORDS, err);
 }
 
-static void tell_default(void *arg, const char *text)
+static void warn_default(void *arg, const char *text)
 {
     tool_warn(arg, "note: %s", text);
 }
 
 void tool_tell_defaults(const char *file, const struct hk_file *f)
 {
-    hk_defaults(f, tell_default, (void *)(uintptr_t)file);
+    hk_defaults(f, warn_default, (void *)(uintptr_t)file);
 }
 
 /* ---- outputs ---- */
@@ -231,7 +232,7 @@ static void catch_signals(void (*handler)(int))
 static volatile sig_atomic_t stopped; /* by this signal */
 static volatile sig_atomic_t stoppable;
 
-static void note_stop(int sig)
+static void note_stop_signal(int sig)
 {
     stopped = sig;
 }
@@ -245,7 +246,7 @@ bool tool_stop_for(int sig)
 
 const volatile sig_atomic_t *tool_catch_stop(void)
 {
-    catch_signals(note_stop);
+    catch_signals(note_stop_signal);
     stoppable = 1;
     return &stopped;
 }
@@ -268,7 +269,7 @@ static bool same_file(const char *a, const char *b)
            sa.st_ino == sb.st_ino;
 }
 
-static bool is_part(const char *path, const struct hk_file *f)
+static bool is_part_of(const char *path, const struct hk_file *f)
 {
     for (size_t i = 0; i < hk_file_parts(f); i++) {
         const char *part = hk_file_part_path(f, i);
@@ -279,7 +280,7 @@ static bool is_part(const char *path, const struct hk_file *f)
 }
 
 /* Whether OUTPUT is a file of the model that INPUT leads to, or its index. */
-static bool is_of_model(const char *output, const char *input)
+static bool is_file_of_model(const char *output, const char *input)
 {
     struct hk_file *model = NULL, *other = NULL;
     struct hk_error err;
@@ -287,10 +288,10 @@ static bool is_of_model(const char *output, const char *input)
     if (stat(output, &out) != 0 || !S_ISREG(out.st_mode) || stat(input, &in) != 0 ||
         (!S_ISREG(in.st_mode) && !S_ISDIR(in.st_mode)) || hk_open_set(&model, input, &err) != HK_OK)
         return false;
-    bool is = is_part(output, model);
+    bool is = is_part_of(output, model);
     if (!is && hk_open_set(&other, output, &err) == HK_OK) {
         const char *first = hk_file_part_path(other, 0);
-        is = first != NULL && is_part(first, model);
+        is = first != NULL && is_part_of(first, model);
     }
     hk_close(&other);
     hk_close(&model);
@@ -317,8 +318,8 @@ static bool is_written_directly(const char *path)
 }
 
 /* With the deadly signals blocked: there is no moment at which the file exists and is not known. */
-static enum hk_status create_known(struct hk_out **out, const char *path, bool replace,
-                                   struct hk_error *err)
+static enum hk_status create_with_known_name(struct hk_out **out, const char *path, bool replace,
+                                             struct hk_error *err)
 {
     struct hk_out *made;
     enum hk_status status = hk_out_create(&made, path, replace ? HK_OUT_REPLACE : 0, err);
@@ -346,7 +347,7 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
         return hk_out_fd(out, STDOUT_FILENO, err);
     if (input != NULL && strcmp(input, "-") == 0)
         input = "/dev/stdin";
-    if (input != NULL && (same_file(path, input) || is_of_model(path, input)))
+    if (input != NULL && (same_file(path, input) || is_file_of_model(path, input)))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
     if (is_written_directly(path))
         return hk_out_create(out, path, replace ? HK_OUT_REPLACE : 0, err);
@@ -356,7 +357,7 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
     for (size_t i = 0; i < DEADLY; i++)
         sigaddset(&block, deadly[i]);
     sigprocmask(SIG_BLOCK, &block, &before);
-    enum hk_status status = create_known(out, path, replace, err);
+    enum hk_status status = create_with_known_name(out, path, replace, err);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
 }

@@ -44,7 +44,7 @@ static bool all_utf8(struct hk_bytes b)
 }
 
 /* Every byte that is not part of a well-formed sequence becomes U+FFFD; NULL when out of memory. */
-static char *replaced(struct hk_bytes b, size_t *length)
+static char *replace_stray_bytes(struct hk_bytes b, size_t *length)
 {
     char *text = b.n < SIZE_MAX / 3 ? malloc(b.n * 3 + 1) : NULL;
     if (text == NULL)
@@ -68,7 +68,7 @@ json_t *tool_json_bytes(struct hk_bytes b)
     if (all_utf8(b))
         return json_stringn_nocheck((const char *)b.p, b.n);
     size_t length;
-    char *text = replaced(b, &length);
+    char *text = replace_stray_bytes(b, &length);
     if (text == NULL)
         return NULL;
     json_t *v = json_stringn_nocheck(text, length);
@@ -124,7 +124,7 @@ void tool_json_push(json_t *array, json_t *value)
 
 /* ---- printing ---- */
 
-static void print_escaped(FILE *file, uint32_t code)
+static void print_json_escape(FILE *file, uint32_t code)
 {
     switch (code) {
     case '"':
@@ -151,19 +151,19 @@ static void print_escaped(FILE *file, uint32_t code)
 }
 
 /* Most bytes are of this kind, and stand for themselves. */
-static bool is_plain(uint8_t c)
+static bool is_plain_json_byte(uint8_t c)
 {
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
 /* Strings of a tree are UTF-8, keys of a file perhaps not: each stray byte becomes U+FFFD. */
-static void print_string(FILE *file, const char *s, size_t length)
+static void print_json_string(FILE *file, const char *s, size_t length)
 {
     const uint8_t *p = (const uint8_t *)s;
     size_t from = 0, i = 0;
     putc('"', file);
     while (i < length) {
-        if (is_plain(p[i])) {
+        if (is_plain_json_byte(p[i])) {
             i++;
             continue;
         }
@@ -171,7 +171,7 @@ static void print_string(FILE *file, const char *s, size_t length)
         size_t n = tool_utf8(p + i, length - i, &code);
         if (n == 0 || tool_disturbs(code) || code < 0x7f) {
             fwrite(p + from, 1, i - from, file);
-            print_escaped(file, code);
+            print_json_escape(file, code);
             from = i + (n > 0 ? n : 1);
         }
         i += n > 0 ? n : 1;
@@ -180,23 +180,23 @@ static void print_string(FILE *file, const char *s, size_t length)
     putc('"', file);
 }
 
-static void print_real(FILE *file, double v)
+static void print_json_real(FILE *file, double v)
 {
     char text[32];
     tool_double_text(v, text);
     fputs(text, file);
 }
 
-static void new_line(const struct tool_json_out *p)
+static void print_json_newline(const struct tool_json_out *p)
 {
     if (p->pretty)
         fprintf(p->file, "\n%*s", (int)p->depth * 2, "");
 }
 
-static void print_value(struct tool_json_out *p, const json_t *v);
+static void print_json_value(struct tool_json_out *p, const json_t *v);
 
 /* A short array of plain values stays on one line on a terminal too: shapes. */
-static bool is_inline(const json_t *array)
+static bool fits_json_line(const json_t *array)
 {
     enum { MOST = 8 };
     size_t n = json_array_size(array);
@@ -208,27 +208,27 @@ static bool is_inline(const json_t *array)
     return n <= MOST;
 }
 
-static void print_array(struct tool_json_out *p, const json_t *v)
+static void print_json_array(struct tool_json_out *p, const json_t *v)
 {
     size_t n = json_array_size(v);
-    bool one_line = is_inline(v);
+    bool one_line = fits_json_line(v);
     putc('[', p->file);
     p->depth++;
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
             fputs(p->pretty && one_line ? ", " : ",", p->file);
         if (!one_line)
-            new_line(p);
-        print_value(p, json_array_get(v, i));
+            print_json_newline(p);
+        print_json_value(p, json_array_get(v, i));
     }
     p->depth--;
     if (!one_line)
-        new_line(p);
+        print_json_newline(p);
     putc(']', p->file);
 }
 
 /* jansson's iterator takes the object without const, but only reads it. */
-static void print_object(struct tool_json_out *p, json_t *v)
+static void print_json_object(struct tool_json_out *p, json_t *v)
 {
     bool first = true;
     putc('{', p->file);
@@ -237,35 +237,35 @@ static void print_object(struct tool_json_out *p, json_t *v)
         if (!first)
             putc(',', p->file);
         first = false;
-        new_line(p);
-        print_string(p->file, json_object_iter_key(i), json_object_iter_key_len(i));
+        print_json_newline(p);
+        print_json_string(p->file, json_object_iter_key(i), json_object_iter_key_len(i));
         fputs(p->pretty ? ": " : ":", p->file);
-        print_value(p, json_object_iter_value(i));
+        print_json_value(p, json_object_iter_value(i));
     }
     p->depth--;
     if (!first)
-        new_line(p);
+        print_json_newline(p);
     putc('}', p->file);
 }
 
 /* Depth: trees come from the programs or from jansson's parser, which stops at 2048. */
-static void print_value(struct tool_json_out *p, const json_t *v)
+static void print_json_value(struct tool_json_out *p, const json_t *v)
 {
     switch (json_typeof(v)) {
     case JSON_OBJECT:
-        print_object(p, (json_t *)(uintptr_t)v);
+        print_json_object(p, (json_t *)(uintptr_t)v);
         return;
     case JSON_ARRAY:
-        print_array(p, v);
+        print_json_array(p, v);
         return;
     case JSON_STRING:
-        print_string(p->file, json_string_value(v), json_string_length(v));
+        print_json_string(p->file, json_string_value(v), json_string_length(v));
         return;
     case JSON_INTEGER:
         fprintf(p->file, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
         return;
     case JSON_REAL:
-        print_real(p->file, json_real_value(v));
+        print_json_real(p->file, json_real_value(v));
         return;
     case JSON_TRUE:
     case JSON_FALSE:
@@ -282,7 +282,7 @@ void tool_json_print(json_t *v, FILE *file)
     if (v == NULL)
         tool_nomem();
     struct tool_json_out o = {.file = file, .pretty = isatty(fileno(file)) != 0};
-    print_value(&o, v);
+    print_json_value(&o, v);
     putc('\n', file);
     json_decref(v);
 }
@@ -290,51 +290,51 @@ void tool_json_print(json_t *v, FILE *file)
 /* ---- printing piece by piece ---- */
 
 /* What goes before a member or element. */
-static void separate(struct tool_json_out *o)
+static void print_json_separator(struct tool_json_out *o)
 {
     if (!o->first)
         putc(',', o->file);
     if (o->depth > 0)
-        new_line(o);
+        print_json_newline(o);
     o->first = false;
 }
 
-static void put_key(struct tool_json_out *o, const char *key, size_t length)
+static void put_json_key(struct tool_json_out *o, const char *key, size_t length)
 {
-    separate(o);
-    print_string(o->file, key, length);
+    print_json_separator(o);
+    print_json_string(o->file, key, length);
     fputs(o->pretty ? ": " : ":", o->file);
 }
 
-static void put_value(struct tool_json_out *o, json_t *v)
+static void put_json_value(struct tool_json_out *o, json_t *v)
 {
     if (v == NULL)
         tool_nomem();
-    print_value(o, v);
+    print_json_value(o, v);
     json_decref(v);
 }
 
 void tool_json_put(struct tool_json_out *o, const char *key, json_t *v)
 {
     if (key != NULL)
-        put_key(o, key, strlen(key));
+        put_json_key(o, key, strlen(key));
     else
-        separate(o);
-    put_value(o, v);
+        print_json_separator(o);
+    put_json_value(o, v);
 }
 
 void tool_json_put_bytes(struct tool_json_out *o, struct hk_bytes key, json_t *v)
 {
-    put_key(o, (const char *)key.p, key.n);
-    put_value(o, v);
+    put_json_key(o, (const char *)key.p, key.n);
+    put_json_value(o, v);
 }
 
 void tool_json_enter(struct tool_json_out *o, const char *key, char bracket)
 {
     if (key != NULL)
-        put_key(o, key, strlen(key));
+        put_json_key(o, key, strlen(key));
     else
-        separate(o);
+        print_json_separator(o);
     putc(bracket, o->file);
     o->depth++;
     o->first = true;
@@ -344,7 +344,7 @@ void tool_json_leave(struct tool_json_out *o, char bracket)
 {
     o->depth--;
     if (!o->first)
-        new_line(o);
+        print_json_newline(o);
     putc(bracket, o->file);
     o->first = false;
 }

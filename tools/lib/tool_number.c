@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* 1 is an integer, 1.0 a number that happens to be whole. */
-static void mark_real(char *buffer)
+static void mark_as_real(char *buffer)
 {
     if (strpbrk(buffer, ".e") == NULL)
         strcat(buffer, ".0");
@@ -16,14 +16,14 @@ static void mark_real(char *buffer)
 
 /* A normal number whose shortest decimal has at most DIG digits is found by printing DIG of them,
  * as %g drops zeros; below the normal range precision is lost and every length is tried. */
-static void float_by_trial(float v, char *buffer)
+static void print_float_by_trial(float v, char *buffer)
 {
     for (int digits = fabsf(v) < FLT_MIN ? 1 : FLT_DIG; digits <= FLT_DECIMAL_DIG; digits++) {
         snprintf(buffer, 32, "%.*g", digits, (double)v);
         if (strtof(buffer, NULL) == v)
             break;
     }
-    mark_real(buffer);
+    mark_as_real(buffer);
 }
 
 void tool_double_text(double v, char *buffer)
@@ -37,7 +37,7 @@ void tool_double_text(double v, char *buffer)
         if (strtod(buffer, NULL) == v)
             break;
     }
-    mark_real(buffer);
+    mark_as_real(buffer);
 }
 
 /* ---- floats of usual size: thousands of times a line, so without printf ---- */
@@ -48,13 +48,13 @@ static const double power[MOST_DECIMALS + 1] = {1,   1e1, 1e2, 1e3,  1e4,  1e5, 
 
 /* Whether the decimal that C is the nearest double of reads back as V: it lies within half a unit
  * of C's last place, and all doubles from a whole unit below to one above become V. */
-static bool surely(double c, float v)
+static bool surely_reads_back(double c, float v)
 {
     return (float)(c * (1 - DBL_EPSILON)) == v && (float)(c * (1 + DBL_EPSILON)) == v;
 }
 
 /* Write N / 10^DECIMALS without zeros at the end, but with one digit after the point. */
-static void write_decimal(char *out, uint64_t n, int decimals)
+static void print_decimal(char *out, uint64_t n, int decimals)
 {
     char digits[32];
     int count = 0, drop = 0;
@@ -75,7 +75,7 @@ static void write_decimal(char *out, uint64_t n, int decimals)
 
 /* For 1e-4 <= |V| < 1e6, where %g writes no exponent either: the decimal of six to nine digits
  * nearest to V. False where rounding in double cannot prove that it reads back. */
-static bool float_by_scaling(float v, char *buffer)
+static bool print_float_by_scaling(float v, char *buffer)
 {
     double a = fabs((double)v);
     if (!(a >= 1e-4 && a < 1e6))
@@ -86,11 +86,11 @@ static bool float_by_scaling(float v, char *buffer)
     for (int digits = FLT_DIG; digits <= FLT_DECIMAL_DIG; digits++) {
         int decimals = digits - before;
         uint64_t n = (uint64_t)(a * power[decimals] + 0.5);
-        if (!surely((double)n / power[decimals], (float)a))
+        if (!surely_reads_back((double)n / power[decimals], (float)a))
             continue;
         if (v < 0)
             *buffer++ = '-';
-        write_decimal(buffer, decimals > 0 ? n : n * 10, decimals > 0 ? decimals : 1);
+        print_decimal(buffer, decimals > 0 ? n : n * 10, decimals > 0 ? decimals : 1);
         return true;
     }
     return false;
@@ -104,7 +104,7 @@ bool tool_float_text(float v, char *buffer)
     }
     if (v == 0)
         strcpy(buffer, signbit(v) ? "-0.0" : "0.0");
-    else if (!float_by_scaling(v, buffer))
-        float_by_trial(v, buffer);
+    else if (!print_float_by_scaling(v, buffer))
+        print_float_by_trial(v, buffer);
     return true;
 }

@@ -10,7 +10,7 @@ struct tool_cell {
     size_t width;
 };
 
-static void add_cell(struct tool_table *t, char *text, size_t width)
+static void add_table_cell(struct tool_table *t, char *text, size_t width)
 {
     if (t->count == t->room) {
         size_t room = t->room == 0 ? 64 : t->room * 2;
@@ -24,7 +24,7 @@ static void add_cell(struct tool_table *t, char *text, size_t width)
 }
 
 /* The longest prefix of B that shows in at most MOST columns; an escape takes four a byte. */
-static size_t fitting(struct hk_bytes b, size_t most)
+static size_t fitting_prefix(struct hk_bytes b, size_t most)
 {
     size_t columns = 0, i = 0;
     while (i < b.n) {
@@ -46,13 +46,13 @@ void tool_cell_bytes(struct tool_table *t, struct hk_bytes b, size_t most)
     FILE *memory = open_memstream(&text, &size);
     if (memory == NULL)
         tool_nomem();
-    size_t shown = most == 0 ? b.n : fitting(b, most);
+    size_t shown = most == 0 ? b.n : fitting_prefix(b, most);
     size_t width = tool_escape(memory, (struct hk_bytes){b.p, shown});
     if (shown < b.n)
         width += (size_t)fprintf(memory, "%s", dots);
     if (fclose(memory) != 0)
         tool_nomem();
-    add_cell(t, text, width);
+    add_table_cell(t, text, width);
 }
 
 void tool_cell(struct tool_table *t, const char *fmt, ...)
@@ -64,7 +64,7 @@ void tool_cell(struct tool_table *t, const char *fmt, ...)
     va_end(ap);
     if (n < 0)
         tool_nomem();
-    add_cell(t, text, (size_t)n);
+    add_table_cell(t, text, (size_t)n);
 }
 
 static size_t column_width(const struct tool_table *t, size_t column)
@@ -76,7 +76,7 @@ static size_t column_width(const struct tool_table *t, size_t column)
 }
 
 /* Empty cells at the end of a row leave no blanks behind. */
-static void print_row(const struct tool_table *t, size_t row, const size_t *width, FILE *file)
+static void print_table_row(const struct tool_table *t, size_t row, const size_t *width, FILE *file)
 {
     const struct tool_cell *cells = &t->cells[row * t->columns];
     size_t used = t->columns;
@@ -100,7 +100,7 @@ void tool_table_print(struct tool_table *t, FILE *file)
     for (size_t c = 0; c < t->columns; c++)
         width[c] = column_width(t, c);
     for (size_t row = 0; row < t->count / t->columns; row++)
-        print_row(t, row, width, file);
+        print_table_row(t, row, width, file);
     for (size_t i = 0; i < t->count; i++)
         free(t->cells[i].text);
     free(t->cells);

@@ -16,7 +16,7 @@ struct mapping {
     char path[1024]; /* empty: of no file */
 };
 
-static uintptr_t read_hex(const char **p)
+static uintptr_t read_hex_address(const char **p)
 {
     uintptr_t v = 0;
     for (;; (*p)++) {
@@ -30,12 +30,12 @@ static uintptr_t read_hex(const char **p)
 }
 
 /* START-END PERMISSIONS OFFSET DEVICE INODE PATH: the path is what begins with a slash. */
-static bool line_has(const char *line, uintptr_t at, struct mapping *m)
+static bool read_mapping_line(const char *line, uintptr_t at, struct mapping *m)
 {
     const char *p = line;
-    m->start = read_hex(&p);
+    m->start = read_hex_address(&p);
     p += *p == '-';
-    m->end = read_hex(&p);
+    m->end = read_hex_address(&p);
     if (at < m->start || at >= m->end)
         return false;
     while (*p != '\0' && *p != '/')
@@ -63,7 +63,7 @@ static bool find_mapping(uintptr_t at, struct mapping *m)
             }
             line[used] = '\0';
             used = 0;
-            found = line_has(line, at, m);
+            found = read_mapping_line(line, at, m);
         }
     if (fd >= 0)
         close(fd);

@@ -10,7 +10,7 @@
 #include "tools/lib/tool.h"
 
 /* The first N bytes of a small file of /proc as text; false where there is none. */
-static bool read_proc(const char *path, char *out, size_t n)
+static bool read_proc_file(const char *path, char *out, size_t n)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd >= 0 ? read(fd, out, n - 1) : -1;
@@ -29,10 +29,10 @@ static bool holds_lock(const char *pid, const char *name, const struct stat *fil
     if (stat(path, &st) != 0 || st.st_dev != file->st_dev || st.st_ino != file->st_ino)
         return false;
     snprintf(path, sizeof path, "/proc/%.20s/fdinfo/%.255s", pid, name);
-    return read_proc(path, info, sizeof info) && strstr(info, "OFDLCK") != NULL;
+    return read_proc_file(path, info, sizeof info) && strstr(info, "OFDLCK") != NULL;
 }
 
-static bool process_locks(const char *pid, const struct stat *file)
+static bool process_holds_lock(const char *pid, const struct stat *file)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
@@ -46,7 +46,7 @@ static bool process_locks(const char *pid, const struct stat *file)
 }
 
 /* " (hk-run, process 123)" of the first process that has the file locked, as far as we may know. */
-static void find_holder(int fd, char *out, size_t n)
+static void find_lock_holder(int fd, char *out, size_t n)
 {
     struct stat file;
     DIR *dir = fstat(fd, &file) == 0 ? opendir("/proc") : NULL;
@@ -54,10 +54,10 @@ static void find_holder(int fd, char *out, size_t n)
     for (const struct dirent *e; dir != NULL && out[0] == '\0' && (e = readdir(dir)) != NULL;) {
         char path[64], name[64];
         if (!isdigit((unsigned char)e->d_name[0]) || atol(e->d_name) == (long)getpid() ||
-            !process_locks(e->d_name, &file))
+            !process_holds_lock(e->d_name, &file))
             continue;
         snprintf(path, sizeof path, "/proc/%.20s/comm", e->d_name);
-        if (!read_proc(path, name, sizeof name))
+        if (!read_proc_file(path, name, sizeof name))
             continue;
         name[strcspn(name, "\n")] = '\0';
         snprintf(out, n, " (%s, process %.20s)", name, e->d_name);
@@ -66,15 +66,15 @@ static void find_holder(int fd, char *out, size_t n)
         closedir(dir);
 }
 
-static void tell_waiting(void *path, int fd, const char *whom)
+static void warn_waiting(void *path, int fd, const char *whom)
 {
     char holder[128];
-    find_holder(fd, holder, sizeof holder);
+    find_lock_holder(fd, holder, sizeof holder);
     tool_warn((const char *)path, "waiting: %s%s", whom, holder);
 }
 
 struct hk_wait tool_wait(const char *path, bool no_wait)
 {
     return (struct hk_wait){
-        .no_wait = no_wait, .notice = tell_waiting, .arg = (void *)(uintptr_t)path};
+        .no_wait = no_wait, .notice = warn_waiting, .arg = (void *)(uintptr_t)path};
 }

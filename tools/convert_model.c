@@ -1,11 +1,79 @@
-/* convert_output.c: what hk-convert writes. */
+/* convert_model.c: what hk-convert reads and writes where IN is a model. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/convert.h"
+
+/* ---- opening ---- */
+
+/* Whether a pipe at standard input begins as a GGUF; what was looked at stays in it. Fewer bytes
+ * than the magic may become anything yet. */
+static bool is_gguf_pipe(void)
+{
+    static const char magic[4] = "GGUF";
+    struct stat st;
+    int copy[2];
+    char start[sizeof magic];
+    if (fstat(STDIN_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode) || pipe2(copy, O_CLOEXEC) != 0)
+        return false;
+    ssize_t n;
+    do
+        n = tee(STDIN_FILENO, copy[1], sizeof start, 0);
+    while (n < 0 && errno == EINTR);
+    bool same = n == sizeof start && read(copy[0], start, sizeof start) == n &&
+                memcmp(start, magic, sizeof start) == 0;
+    close(copy[0]);
+    close(copy[1]);
+    return same;
+}
+
+/* Only these two are written in the order of the input's bytes, and to one file. */
+static bool can_convert_stream(const struct convert_job *j)
+{
+    const bool alike = j->to == HK_FORMAT_GGUF || (j->to == HK_FORMAT_HK && !j->options.decode);
+    return alike && j->options.split_size == 0;
+}
+
+enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, struct hk_error *err)
+{
+    if (convert_is_standard(j->in) && can_convert_stream(j) && is_gguf_pipe())
+        return hk_open_stream(out, STDIN_FILENO, err);
+    struct hk_file *f;
+    enum hk_status status = tool_open(&f, j->in, err);
+    if (status != HK_OK)
+        return status;
+    const unsigned shards = hk_file_header(f)->split_count;
+    if (convert_is_standard(j->in) && shards > 1) {
+        hk_close(&f);
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "one of %u shards, which are converted together", shards);
+    }
+    *out = f;
+    return HK_OK;
+}
+
+void convert_hint(const struct convert_job *j, const struct hk_file *f)
+{
+    const char *slash = strrchr(j->in, '/');
+    struct stat st;
+    char *config;
+    if (convert_is_standard(j->in) || hk_file_format(f) != HK_FORMAT_SAFETENSORS ||
+        (stat(j->in, &st) == 0 && S_ISDIR(st.st_mode)))
+        return;
+    if (asprintf(&config, "%.*sconfig.json", slash != NULL ? (int)(slash - j->in) + 1 : 0, j->in) <
+        0)
+        tool_nomem();
+    if (stat(config, &st) == 0)
+        tool_warn(j->in, "only its tensors are converted; with the config.json beside it, the "
+                         "directory is a model");
+    free(config);
+}
+
+/* ---- writing ---- */
 
 bool convert_is_standard(const char *path)
 {
@@ -32,7 +100,7 @@ int convert_failed(const struct convert_job *j, const struct hk_error *err)
 /* ---- to what is written straight on: standard output, pipes, devices, or from a stream ---- */
 
 /* tool_create() looks at named outputs; standard output may be the input too. */
-static bool writes_over_input(const struct convert_job *j)
+static bool stdout_is_input(const struct convert_job *j)
 {
     struct stat in, out;
     const char *path = convert_is_standard(j->in) ? "/dev/stdin" : j->in;
@@ -40,19 +108,19 @@ static bool writes_over_input(const struct convert_job *j)
            fstat(STDOUT_FILENO, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
 }
 
-static enum hk_status create_output(struct hk_out **out, const struct convert_job *j,
-                                    struct hk_error *err)
+static enum hk_status create_converted(struct hk_out **out, const struct convert_job *j,
+                                       struct hk_error *err)
 {
-    if (writes_over_input(j))
+    if (stdout_is_input(j))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
     return tool_create(out, j->out, j->in, j->force, err);
 }
 
-static int write_through(const struct convert_job *j, struct hk_file *f)
+static int write_converted_stream(const struct convert_job *j, struct hk_file *f)
 {
     struct hk_out *out;
     struct hk_error err;
-    if (create_output(&out, j, &err) != HK_OK)
+    if (create_converted(&out, j, &err) != HK_OK)
         return tool_error(convert_shown(j->out, "standard output"), &err);
     if (hk_convert(f, j->to, &j->options, out, &err) != HK_OK) {
         hk_out_discard(&out);
@@ -65,7 +133,7 @@ static int write_through(const struct convert_job *j, struct hk_file *f)
 
 /* What stands in the directory that is converted is part of the input, also what is no file of
  * tensors; and further tensors would make it another model. */
-static bool is_in_input(const struct convert_job *j)
+static bool is_in_input_directory(const struct convert_job *j)
 {
     struct stat in, out, parent;
     char *copy = strdup(j->out);
@@ -82,13 +150,13 @@ static bool is_in_input(const struct convert_job *j)
            (j->to == HK_FORMAT_SAFETENSORS || (stat(j->out, &out) == 0 && !S_ISDIR(out.st_mode)));
 }
 
-static int save(const struct convert_job *j, struct hk_file *f)
+static int save_model_files(const struct convert_job *j, struct hk_file *f)
 {
     struct hk_convert_options options = j->options;
     struct hk_error err;
     options.replace = j->force;
     options.stop = tool_catch_stop();
-    enum hk_status status = is_in_input(j)
+    enum hk_status status = is_in_input_directory(j)
                                 ? hk_fail(&err, HK_E_USE, HK_NO_OFFSET,
                                           "the output is the input: a file of its directory")
                                 : hk_save(f, j->out, j->to, &options, &err);
@@ -97,7 +165,7 @@ static int save(const struct convert_job *j, struct hk_file *f)
 }
 
 /* A place that one file, several or a directory can take. */
-static bool is_place(const struct convert_job *j)
+static bool takes_files(const struct convert_job *j)
 {
     struct stat st;
     if (convert_is_standard(j->out))
@@ -108,5 +176,6 @@ static bool is_place(const struct convert_job *j)
 
 int convert_write(const struct convert_job *j, struct hk_file *f)
 {
-    return is_place(j) && !hk_file_is_stream(f) ? save(j, f) : write_through(j, f);
+    return takes_files(j) && !hk_file_is_stream(f) ? save_model_files(j, f)
+                                                   : write_converted_stream(j, f);
 }

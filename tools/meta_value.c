@@ -1,8 +1,74 @@
-/* meta_json.c: values of metadata as JSON from which an import makes the same bytes. */
+/* meta_value.c: the types that values have for people, and values as JSON from which an import
+ * makes the same bytes. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/meta.h"
+
+/* ---- base64 ---- */
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+json_t *meta_base64(struct hk_bytes b)
+{
+    if (b.n > SIZE_MAX / 2)
+        return NULL;
+    size_t n = (b.n + 2) / 3 * 4;
+    char *text = malloc(n + 1), *out = text;
+    if (text == NULL)
+        return NULL;
+    for (size_t i = 0; i < b.n; i += 3) {
+        size_t left = b.n - i;
+        uint32_t v = (uint32_t)b.p[i] << 16 | (left > 1 ? (uint32_t)b.p[i + 1] << 8 : 0) |
+                     (left > 2 ? b.p[i + 2] : 0);
+        *out++ = digits[v >> 18];
+        *out++ = digits[v >> 12 & 63];
+        *out++ = left > 1 ? digits[v >> 6 & 63] : '=';
+        *out++ = left > 2 ? digits[v & 63] : '=';
+    }
+    json_t *v = json_stringn_nocheck(text, n);
+    free(text);
+    return v;
+}
+
+/* Four digits at S, of which PADDING are "=", as 24 bits; false where they are none, or bits that
+ * the padding leaves out are set. */
+static bool decode_base64_digits(const char *s, size_t padding, uint32_t *out)
+{
+    uint32_t v = 0;
+    for (size_t i = 0; i < 4 - padding; i++) {
+        const char *digit = s[i] != '\0' ? strchr(digits, s[i]) : NULL;
+        if (digit == NULL)
+            return false;
+        v |= (uint32_t)(digit - digits) << (18 - 6 * i);
+    }
+    *out = v;
+    return (v & ((1u << 8 * padding) - 1)) == 0;
+}
+
+uint8_t *meta_from_base64(const char *s, size_t length, size_t *n)
+{
+    uint8_t *bytes = malloc(length / 4 * 3 + 1);
+    bool good = bytes != NULL && length % 4 == 0;
+    size_t at = 0;
+    for (size_t i = 0; good && i < length; i += 4) {
+        bool last = i + 4 == length;
+        size_t padding = last && s[i + 3] == '=' ? (s[i + 2] == '=' ? 2 : 1) : 0;
+        uint32_t v = 0;
+        good = decode_base64_digits(s + i, padding, &v);
+        for (size_t k = 0; k < 3 - padding; k++)
+            bytes[at++] = (uint8_t)(v >> (16 - 8 * k));
+    }
+    if (!good) {
+        free(bytes);
+        return NULL;
+    }
+    *n = at;
+    return bytes;
+}
+
+/* ---- types and JSON ---- */
 
 static const struct {
     const char *name;
@@ -59,7 +125,7 @@ static bool is_utf8(struct hk_bytes b)
     return true;
 }
 
-static json_t *elements(const struct hk_array *a)
+static json_t *array_elements_json(const struct hk_array *a)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < a->count; i++)
@@ -70,7 +136,7 @@ static json_t *elements(const struct hk_array *a)
 }
 
 /* Whether JSON can hold every element exactly. */
-static bool elements_fit(const struct hk_array *a)
+static bool json_holds_elements(const struct hk_array *a)
 {
     bool good = true;
     for (uint32_t i = 0; good && i < a->count; i++)
@@ -79,14 +145,15 @@ static bool elements_fit(const struct hk_array *a)
     return good;
 }
 
-static json_t *array_json(struct hk_bytes value)
+static json_t *exact_array_json(struct hk_bytes value)
 {
     struct hk_array a;
-    return hk_array_from_blob(value, &a) && elements_fit(&a) ? elements(&a) : NULL;
+    return hk_array_from_blob(value, &a) && json_holds_elements(&a) ? array_elements_json(&a)
+                                                                    : NULL;
 }
 
 /* The value of KV as JSON; NULL where only its bytes tell it exactly. */
-static json_t *plain(const struct hk_kv *kv, enum meta_type type)
+static json_t *exact_value_json(const struct hk_kv *kv, enum meta_type type)
 {
     int64_t i;
     double d;
@@ -104,7 +171,7 @@ static json_t *plain(const struct hk_kv *kv, enum meta_type type)
     case META_BYTES:
         return NULL;
     default:
-        return array_json(kv->value);
+        return exact_array_json(kv->value);
     }
 }
 
@@ -112,7 +179,7 @@ json_t *meta_json(const struct hk_kv *kv)
 {
     json_t *v = json_object();
     enum meta_type type = meta_type_of(kv);
-    json_t *value = plain(kv, type);
+    json_t *value = exact_value_json(kv, type);
     tool_json_set(v, "type", json_string(meta_type_name(type)));
     if (value != NULL)
         tool_json_set(v, "value", value);
