@@ -40,9 +40,6 @@ enum {
 
 /* Bytes of a value of TYPE; 0 for string, array and unknown types. */
 size_t hk_gguf_type_size(unsigned type);
-/* "u8", ... and "array<u8>", ...; NULL for an unknown type. */
-const char *hk_gguf_type_name(unsigned type);
-const char *hk_gguf_array_name(unsigned type);
 /* The type that *NAME begins with; *NAME moves behind it. GGUF_TYPE_COUNT: no type. */
 unsigned hk_gguf_type_parse(const char **name);
 
@@ -68,16 +65,12 @@ bool hk_gguf_fail_nomem(struct gguf_reader *r);
 const uint8_t *hk_gguf_take(struct gguf_reader *r, uint64_t n, const char *what);
 /* Whether COUNT things of at least LEAST bytes each can follow; fails if not. */
 bool hk_gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what);
-bool hk_gguf_u32(struct gguf_reader *r, uint32_t *out, const char *what);
-bool hk_gguf_u64(struct gguf_reader *r, uint64_t *out, const char *what);
+bool hk_gguf_take_u32(struct gguf_reader *r, uint32_t *out, const char *what);
+bool hk_gguf_take_u64(struct gguf_reader *r, uint64_t *out, const char *what);
 /* A length and as many bytes. */
-bool hk_gguf_string(struct gguf_reader *r, struct hk_bytes *out, const char *what);
+bool hk_gguf_take_string(struct gguf_reader *r, struct hk_bytes *out, const char *what);
 /* A type and its value as .hk has it. */
-bool hk_gguf_value(struct gguf_reader *r, struct hk_kv *kv);
-/* Element of an integer type (or bool) at P; a u64 comes as its bits. */
-int64_t hk_gguf_load_int(unsigned type, const uint8_t *p);
-/* The array of COUNT elements of TYPE at the cursor as JSON text, with its exact type name. */
-bool hk_gguf_array_json(struct gguf_reader *r, uint32_t type, uint64_t count, struct hk_kv *kv);
+bool hk_gguf_take_value(struct gguf_reader *r, struct hk_kv *kv);
 
 /* ---- writing (gguf/put.c) ---- */
 

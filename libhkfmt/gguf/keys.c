@@ -33,7 +33,7 @@ enum hk_status hk_gguf_refuse_keys(const struct hk_file *f, struct hk_error *err
     return HK_OK;
 }
 
-static enum hk_status note_type(json_t *types, const struct hk_kv *kv, struct hk_error *err)
+static enum hk_status record_gguf_type(json_t *types, const struct hk_kv *kv, struct hk_error *err)
 {
     const char *usual = hk_gguf_default_type(kv);
     if (kv->gguf_type == NULL) /* not of the GGUF */
@@ -56,7 +56,7 @@ enum hk_status hk_gguf_types_text(const struct hk_file *f, char **out, struct hk
     enum hk_status status = types == NULL ? hk_fail_nomem(err) : HK_OK;
     for (size_t i = 0; status == HK_OK && i < f->kv_count; i++)
         if (!hk_is_shard_key(f, &f->kvs[i]))
-            status = note_type(types, &f->kvs[i], err);
+            status = record_gguf_type(types, &f->kvs[i], err);
     char *text = NULL;
     if (status == HK_OK && json_object_size(types) > 0 &&
         (text = json_dumps(types, JSON_COMPACT)) == NULL)

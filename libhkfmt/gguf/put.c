@@ -101,7 +101,7 @@ static void skip_bytes(struct hk_bytes *text, size_t n)
 }
 
 /* Skip blanks, then C if it comes next. */
-static bool accept_char(struct hk_bytes *text, char c)
+static bool skip_to_char(struct hk_bytes *text, char c)
 {
     while (text->n > 0 && is_json_blank(text->p[0]))
         skip_bytes(text, 1);
@@ -120,7 +120,7 @@ static size_t json_string_length_at(struct hk_bytes text)
 }
 
 /* The next string (with its quotes), number or word. */
-static struct hk_bytes next_token(struct hk_bytes *text)
+static struct hk_bytes take_json_token(struct hk_bytes *text)
 {
     while (text->n > 0 && is_json_blank(text->p[0]))
         skip_bytes(text, 1);
@@ -136,7 +136,7 @@ static struct hk_bytes next_token(struct hk_bytes *text)
 
 static bool put_json_integer(struct hk_buf *b, unsigned type, struct hk_bytes text)
 {
-    struct hk_bytes t = next_token(&text);
+    struct hk_bytes t = take_json_token(&text);
     uint64_t v = 0;
     bool negative = t.n > 0 && t.p[0] == '-';
     if (negative)
@@ -220,11 +220,11 @@ static bool put_json_inner_array(struct hk_buf *b, struct json_array_source *s, 
 static bool put_json_elements(struct hk_buf *b, struct json_array_source *s, unsigned depth,
                               struct elements *e)
 {
-    for (; !accept_char(&s->text, ']'); e->count++) {
-        if (b->failed || (e->count > 0 && !accept_char(&s->text, ',')))
+    for (; !skip_to_char(&s->text, ']'); e->count++) {
+        if (b->failed || (e->count > 0 && !skip_to_char(&s->text, ',')))
             return false;
         bool good = e->arrays               ? put_json_inner_array(b, s, depth, e)
-                    : e->type != GGUF_ARRAY ? put_json_scalar(b, e->type, next_token(&s->text))
+                    : e->type != GGUF_ARRAY ? put_json_scalar(b, e->type, take_json_token(&s->text))
                                             : false;
         if (!good)
             return false;
@@ -235,7 +235,8 @@ static bool put_json_elements(struct hk_buf *b, struct json_array_source *s, uns
 /* The array at S, whose type begins with "array<" there; both move behind it. */
 static bool put_json_array(struct hk_buf *b, struct json_array_source *s, unsigned depth)
 {
-    if (depth > GGUF_MAX_DEPTH || strncmp(s->type, "array<", 6) != 0 || !accept_char(&s->text, '['))
+    if (depth > GGUF_MAX_DEPTH || strncmp(s->type, "array<", 6) != 0 ||
+        !skip_to_char(&s->text, '['))
         return false;
     s->type += 6;
     struct elements e = {.first = s->type};
@@ -267,7 +268,7 @@ static bool put_whole_json_array(struct hk_buf *b, struct hk_bytes text, const c
 
 /* ---- the values ---- */
 
-static bool is_gguf_int(unsigned type)
+static bool is_gguf_integer(unsigned type)
 {
     return hk_gguf_type_size(type) != 0 && type != GGUF_F32 && type != GGUF_F64 &&
            type != GGUF_BOOL;
@@ -280,7 +281,7 @@ static bool put_gguf_scalar(struct hk_buf *b, const struct hk_kv *kv, unsigned t
         return put_gguf_string(b, kv->value), true;
     if (type == GGUF_BOOL && kv->type == HK_META_BOOL)
         return put_gguf_int64(b, type, kv->value.p[0] != 0);
-    if (is_gguf_int(type) && kv->type == HK_META_INT64)
+    if (is_gguf_integer(type) && kv->type == HK_META_INT64)
         return put_gguf_int64(b, type, (int64_t)le64(kv->value.p));
     if (type == GGUF_U64 && kv->type == HK_META_JSON)
         return put_json_integer(b, type, kv->value);
@@ -304,7 +305,7 @@ static bool put_blob_elements(struct hk_buf *b, const struct hk_array *a, unsign
         hk_buf_put(b, a->blob.p + 8, 4 * (size_t)a->count);
         return type == GGUF_F32;
     }
-    bool ints = is_gguf_int(type) || type == GGUF_BOOL;
+    bool ints = is_gguf_integer(type) || type == GGUF_BOOL;
     bool good = a->kind == HK_ARRAY_STRING ? type == GGUF_STRING : ints;
     for (uint32_t i = 0; good && i < a->count; i++) {
         if (a->kind == HK_ARRAY_STRING)

@@ -7,7 +7,7 @@
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/several.h"
 
-static bool check_version(struct gguf_reader *r, uint32_t version)
+static bool check_gguf_version(struct gguf_reader *r, uint32_t version)
 {
     if (version == 2 || version == 3)
         return true;
@@ -21,8 +21,8 @@ static bool check_version(struct gguf_reader *r, uint32_t version)
 
 /* A count of the header against the least that so many entries take. In a stream the bytes to come
  * are unknown, so there the entries' storage grows with what was really read. */
-static bool check_count(struct gguf_reader *r, const char *what, uint64_t count, uint64_t least,
-                        uint64_t offset)
+static bool check_entry_count(struct gguf_reader *r, const char *what, uint64_t count,
+                              uint64_t least, uint64_t offset)
 {
     uint64_t size, left = cursor_left(&r->c);
     if (mul_ok(count, least, &size) && count < UINT32_MAX && (r->stream || size <= left))
@@ -32,28 +32,28 @@ static bool check_count(struct gguf_reader *r, const char *what, uint64_t count,
                         (unsigned long long)count, (unsigned long long)left);
 }
 
-static bool read_header(struct gguf_reader *r, struct hk_header *h)
+static bool read_gguf_header(struct gguf_reader *r, struct hk_header *h)
 {
     const uint8_t *p = hk_gguf_take(r, 8, "header");
     if (p == NULL)
         return false;
     if (memcmp(p, "GGUF", 4) != 0)
         return hk_gguf_fail(r, HK_E_FORMAT, 0, "not a GGUF file");
-    if (!check_version(r, le32(p + 4)))
+    if (!check_gguf_version(r, le32(p + 4)))
         return false;
     h->version_major = (uint16_t)le32(p + 4);
-    if (!hk_gguf_u64(r, &h->tensor_count, "tensor count") ||
-        !hk_gguf_u64(r, &h->metadata_kv_count, "metadata count"))
+    if (!hk_gguf_take_u64(r, &h->tensor_count, "tensor count") ||
+        !hk_gguf_take_u64(r, &h->metadata_kv_count, "metadata count"))
         return false;
     h->split_count = 1;
     h->metadata_offset = r->c.at;
-    return check_count(r, "metadata_kv_count", h->metadata_kv_count, GGUF_LEAST_KV, 16) &&
-           check_count(r, "tensor_count", h->tensor_count, GGUF_LEAST_TENSOR, 8);
+    return check_entry_count(r, "metadata_kv_count", h->metadata_kv_count, GGUF_LEAST_KV, 16) &&
+           check_entry_count(r, "tensor_count", h->tensor_count, GGUF_LEAST_TENSOR, 8);
 }
 
 /* Room for entry number USED of a table of entries of SIZE bytes. It doubles as entries are read,
  * so that a hostile count reserves nothing. */
-static bool table_room(void **table, size_t size, size_t used)
+static bool make_table_room(void **table, size_t size, size_t used)
 {
     bool full = used == 0 || (used >= 64 && (used & (used - 1)) == 0);
     if (!full)
@@ -65,19 +65,19 @@ static bool table_room(void **table, size_t size, size_t used)
     return true;
 }
 
-static bool read_key(struct gguf_reader *r, struct hk_kv *kv)
+static bool read_gguf_pair(struct gguf_reader *r, struct hk_kv *kv)
 {
     uint64_t at = r->c.at;
     r->name = (struct hk_bytes){0};
-    if (!hk_gguf_string(r, &kv->key, "key"))
+    if (!hk_gguf_take_string(r, &kv->key, "key"))
         return false;
     if (kv->key.n == 0)
         return hk_gguf_fail(r, HK_E_FORMAT, at, "the key is empty");
     r->name = kv->key;
-    return hk_gguf_value(r, kv);
+    return hk_gguf_take_value(r, kv);
 }
 
-static bool set_alignment(struct gguf_reader *r, struct hk_header *h, const struct hk_kv *kv)
+static bool set_gguf_alignment(struct gguf_reader *r, struct hk_header *h, const struct hk_kv *kv)
 {
     bool unsigned_int = strcmp(kv->gguf_type, "u32") == 0 || strcmp(kv->gguf_type, "u64") == 0;
     if (!unsigned_int || kv->type != HK_META_INT64)
@@ -91,7 +91,7 @@ static bool set_alignment(struct gguf_reader *r, struct hk_header *h, const stru
     return true;
 }
 
-static bool read_metadata(struct gguf_reader *r, struct hk_file *f)
+static bool read_gguf_metadata(struct gguf_reader *r, struct hk_file *f)
 {
     struct hk_header *h = &f->header;
     bool aligned = false;
@@ -99,17 +99,17 @@ static bool read_metadata(struct gguf_reader *r, struct hk_file *f)
     r->kind = "key";
     for (uint64_t i = 0; i < h->metadata_kv_count; i++) {
         void *table = f->kvs;
-        bool room = table_room(&table, sizeof *f->kvs, f->kv_count);
+        bool room = make_table_room(&table, sizeof *f->kvs, f->kv_count);
         f->kvs = table;
         if (!room)
             return hk_gguf_fail_nomem(r);
         struct hk_kv *kv = &f->kvs[i];
         *kv = (struct hk_kv){0};
         r->index = i;
-        if (!read_key(r, kv))
+        if (!read_gguf_pair(r, kv))
             return false;
         if (!aligned && hk_bytes_are(kv->key, "general.alignment")) {
-            if (!set_alignment(r, h, kv))
+            if (!set_gguf_alignment(r, h, kv))
                 return false;
             aligned = true;
         }
@@ -119,11 +119,11 @@ static bool read_metadata(struct gguf_reader *r, struct hk_file *f)
     return true;
 }
 
-static bool read_name(struct gguf_reader *r, struct hk_tensor *t)
+static bool read_tensor_name(struct gguf_reader *r, struct hk_tensor *t)
 {
     uint64_t at = r->c.at;
     r->name = (struct hk_bytes){0};
-    if (!hk_gguf_string(r, &t->name, "name"))
+    if (!hk_gguf_take_string(r, &t->name, "name"))
         return false;
     if (t->name.n == 0)
         return hk_gguf_fail(r, HK_E_FORMAT, at, "the name is empty");
@@ -135,23 +135,23 @@ static bool read_name(struct gguf_reader *r, struct hk_tensor *t)
 }
 
 /* Dimensions are stored innermost first. */
-static bool read_shape(struct gguf_reader *r, struct hk_tensor *t)
+static bool read_gguf_shape(struct gguf_reader *r, struct hk_tensor *t)
 {
     uint64_t at = r->c.at;
     uint32_t ndim;
-    if (!hk_gguf_u32(r, &ndim, "n_dims"))
+    if (!hk_gguf_take_u32(r, &ndim, "n_dims"))
         return false;
     if (ndim > GGUF_MAX_DIMS)
         return hk_gguf_fail(r, HK_E_RANGE, at, "n_dims is %u, GGUF allows %d", ndim, GGUF_MAX_DIMS);
     t->ndim = (uint8_t)ndim;
     for (uint32_t i = ndim; i-- > 0;)
-        if (!hk_gguf_u64(r, &t->shape[i], "dimension"))
+        if (!hk_gguf_take_u64(r, &t->shape[i], "dimension"))
             return false;
     return true;
 }
 
 /* Names of the tensor types that once had a number, for the message. */
-static const char *removed_type(uint32_t type)
+static const char *removed_type_name(uint32_t type)
 {
     static const char *const names[] = {
         [4] = "q4_2",      [5] = "q4_3",        [31] = "q4_0_4_4",   [32] = "q4_0_4_8",
@@ -160,16 +160,17 @@ static const char *removed_type(uint32_t type)
     return type < sizeof names / sizeof *names ? names[type] : NULL;
 }
 
-static bool read_type(struct gguf_reader *r, struct hk_tensor *t, const struct hk_type_info **info)
+static bool read_gguf_tensor_type(struct gguf_reader *r, struct hk_tensor *t,
+                                  const struct hk_type_info **info)
 {
     uint64_t at = r->c.at;
     uint32_t type;
-    if (!hk_gguf_u32(r, &type, "type"))
+    if (!hk_gguf_take_u32(r, &type, "type"))
         return false;
     *info = hk_type_by_gguf(type);
-    if (*info == NULL && removed_type(type) != NULL)
+    if (*info == NULL && removed_type_name(type) != NULL)
         return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "type %u (%s) was removed from GGUF", type,
-                            removed_type(type));
+                            removed_type_name(type));
     if (*info == NULL)
         return hk_gguf_fail(r, HK_E_UNSUPPORTED, at, "unknown tensor type %u", type);
     t->type = (*info)->type;
@@ -177,7 +178,8 @@ static bool read_type(struct gguf_reader *r, struct hk_tensor *t, const struct h
 }
 
 /* Bytes of T. The product is checked without its zeros, so that none of them hides an overflow. */
-static bool set_size(struct gguf_reader *r, struct hk_tensor *t, const struct hk_type_info *info)
+static bool set_tensor_size(struct gguf_reader *r, struct hk_tensor *t,
+                            const struct hk_type_info *info)
 {
     uint64_t elems = 1, bytes;
     bool empty = false;
@@ -202,15 +204,16 @@ static bool set_size(struct gguf_reader *r, struct hk_tensor *t, const struct hk
     return true;
 }
 
-static bool read_tensor(struct gguf_reader *r, const struct hk_header *h, struct hk_tensor *t)
+static bool read_gguf_tensor(struct gguf_reader *r, const struct hk_header *h, struct hk_tensor *t)
 {
     const struct hk_type_info *info;
     t->entry_offset = r->c.at;
     t->block_size = 32;
-    if (!read_name(r, t) || !read_shape(r, t) || !read_type(r, t, &info) || !set_size(r, t, info))
+    if (!read_tensor_name(r, t) || !read_gguf_shape(r, t) || !read_gguf_tensor_type(r, t, &info) ||
+        !set_tensor_size(r, t, info))
         return false;
     uint64_t at = r->c.at;
-    if (!hk_gguf_u64(r, &t->data_offset, "offset"))
+    if (!hk_gguf_take_u64(r, &t->data_offset, "offset"))
         return false;
     if (t->data_offset % h->alignment != 0)
         return hk_gguf_fail(r, HK_E_FORMAT, at, "offset %llu is no multiple of the alignment %u",
@@ -218,21 +221,21 @@ static bool read_tensor(struct gguf_reader *r, const struct hk_header *h, struct
     return true;
 }
 
-static bool read_tensors(struct gguf_reader *r, struct hk_file *f)
+static bool read_gguf_tensors(struct gguf_reader *r, struct hk_file *f)
 {
     struct hk_header *h = &f->header;
     h->tensor_toc_offset = r->c.at;
     r->kind = "tensor";
     for (uint64_t i = 0; i < h->tensor_count; i++) {
         void *table = f->tensors;
-        bool room = table_room(&table, sizeof *f->tensors, f->tensor_count);
+        bool room = make_table_room(&table, sizeof *f->tensors, f->tensor_count);
         f->tensors = table;
         if (!room)
             return hk_gguf_fail_nomem(r);
         struct hk_tensor *t = &f->tensors[i];
         *t = (struct hk_tensor){0};
         r->index = i;
-        if (!read_tensor(r, h, t))
+        if (!read_gguf_tensor(r, h, t))
             return false;
         f->tensor_count++;
     }
@@ -242,7 +245,7 @@ static bool read_tensors(struct gguf_reader *r, struct hk_file *f)
 
 /* Offsets count from the aligned end of the table. Every tensor lies in the file together with the
  * padding behind it: GGUF writers pad the last one too, so that a file cut anywhere is noticed. */
-static bool place_tensor(struct gguf_reader *r, const struct hk_header *h, struct hk_tensor *t)
+static bool place_gguf_tensor(struct gguf_reader *r, const struct hk_header *h, struct hk_tensor *t)
 {
     uint64_t first, padded, end;
     bool fits = add_ok(h->tensor_data_offset, t->data_offset, &first) &&
@@ -259,7 +262,7 @@ static bool place_tensor(struct gguf_reader *r, const struct hk_header *h, struc
     return true;
 }
 
-static int by_offset(const void *pa, const void *pb, void *tensors)
+static int compare_gguf_offsets(const void *pa, const void *pb, void *tensors)
 {
     const struct hk_tensor *t = tensors;
     uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
@@ -270,7 +273,7 @@ static int by_offset(const void *pa, const void *pb, void *tensors)
     return (a > b) - (a < b);
 }
 
-static bool check_overlap(struct gguf_reader *r, struct hk_file *f)
+static bool check_no_overlap(struct gguf_reader *r, struct hk_file *f)
 {
     size_t n = f->tensor_count;
     uint32_t *order = malloc((n + 1) * sizeof *order);
@@ -278,7 +281,7 @@ static bool check_overlap(struct gguf_reader *r, struct hk_file *f)
         return hk_gguf_fail_nomem(r);
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)i;
-    qsort_r(order, n, sizeof *order, by_offset, f->tensors);
+    qsort_r(order, n, sizeof *order, compare_gguf_offsets, f->tensors);
     bool good = true;
     for (size_t i = 1; i < n && good; i++) {
         const struct hk_tensor *a = &f->tensors[order[i - 1]], *b = &f->tensors[order[i]];
@@ -294,7 +297,7 @@ static bool check_overlap(struct gguf_reader *r, struct hk_file *f)
     return good;
 }
 
-static bool place_tensors(struct gguf_reader *r, struct hk_file *f)
+static bool place_gguf_tensors(struct gguf_reader *r, struct hk_file *f)
 {
     struct hk_header *h = &f->header;
     if (!align_ok(r->c.at, h->alignment, &h->tensor_data_offset))
@@ -303,10 +306,10 @@ static bool place_tensors(struct gguf_reader *r, struct hk_file *f)
     for (size_t i = 0; i < f->tensor_count; i++) {
         r->index = i;
         r->name = f->tensors[i].name;
-        if (!place_tensor(r, h, &f->tensors[i]))
+        if (!place_gguf_tensor(r, h, &f->tensors[i]))
             return false;
     }
-    return check_overlap(r, f);
+    return check_no_overlap(r, f);
 }
 
 enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
@@ -320,8 +323,8 @@ enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uin
         .err = err,
     };
     f->format = HK_FORMAT_GGUF;
-    bool good = read_header(&r, &f->header) && read_metadata(&r, f) && read_tensors(&r, f) &&
-                place_tensors(&r, f);
+    bool good = read_gguf_header(&r, &f->header) && read_gguf_metadata(&r, f) &&
+                read_gguf_tensors(&r, f) && place_gguf_tensors(&r, f);
     if (short_of != NULL)
         *short_of = r.short_of;
     if (!good)

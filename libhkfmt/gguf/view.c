@@ -13,7 +13,8 @@
 
 /* ---- order of rows ---- */
 
-static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, struct hk_error *err)
+static enum hk_status reorder_rotated_rows(struct gguf_making *m, enum hk_row_order order,
+                                           struct hk_error *err)
 {
     uint32_t head, rotated, heads, kv_heads;
     enum hk_status status = hk_gguf_head_dims(m, &head, &rotated, err);
@@ -34,7 +35,7 @@ static enum hk_status reorder(struct gguf_making *m, enum hk_row_order order, st
     return status;
 }
 
-static enum hk_status settle_order(struct gguf_making *m, struct hk_error *err)
+static enum hk_status settle_row_order(struct gguf_making *m, struct hk_error *err)
 {
     const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, "hk.rope_style");
     struct hk_bytes style;
@@ -54,7 +55,7 @@ static enum hk_status settle_order(struct gguf_making *m, struct hk_error *err)
     hk_kvlist_remove(&m->v->kvs, "hk.rope_style");
     if (halves != family->pairs_in_gguf)
         return HK_OK;
-    return reorder(m, halves ? HK_ROWS_TO_PAIRS : HK_ROWS_TO_HALVES, err);
+    return reorder_rotated_rows(m, halves ? HK_ROWS_TO_PAIRS : HK_ROWS_TO_HALVES, err);
 }
 
 /* ---- the vocabulary ----
@@ -67,7 +68,7 @@ enum { UNUSED = 5, MOST_TOKENS = 1 << 24, NAME_SIZE = 16 };
 /* What a list of the vocabulary is filled up with. */
 static const float no_score = -10000;
 
-static const struct hk_tensor *embedding(const struct hk_file *f)
+static const struct hk_tensor *find_embedding(const struct hk_file *f)
 {
     for (size_t i = 0; i < f->tensor_count; i++)
         if (hk_bytes_are(f->tensors[i].name, "token_embd.weight"))
@@ -76,16 +77,16 @@ static const struct hk_tensor *embedding(const struct hk_file *f)
 }
 
 /* The array of KIND under KEY; false where there is none. */
-static bool list_of(const struct gguf_making *m, const char *key, enum hk_array_kind kind,
-                    struct hk_array *out)
+static bool find_array_of_kind(const struct gguf_making *m, const char *key,
+                               enum hk_array_kind kind, struct hk_array *out)
 {
     const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, key);
     return kv != NULL && kv->type == HK_META_BYTES && hk_array_from_blob(kv->value, out) &&
            out->kind == kind;
 }
 
-static enum hk_status pad_names(struct gguf_making *m, const struct hk_array *tokens, uint32_t all,
-                                struct hk_error *err)
+static enum hk_status pad_token_names(struct gguf_making *m, const struct hk_array *tokens,
+                                      uint32_t all, struct hk_error *err)
 {
     struct hk_bytes *names = calloc(all, sizeof *names);
     char *made = calloc(all - tokens->count, NAME_SIZE);
@@ -109,11 +110,12 @@ static enum hk_status pad_names(struct gguf_making *m, const struct hk_array *to
     return HK_OK;
 }
 
-static enum hk_status pad_types(struct gguf_making *m, uint32_t had, uint32_t all,
-                                struct hk_error *err)
+static enum hk_status pad_token_types(struct gguf_making *m, uint32_t had, uint32_t all,
+                                      struct hk_error *err)
 {
     struct hk_array types;
-    if (!list_of(m, "tokenizer.ggml.token_type", HK_ARRAY_I32, &types) || types.count != had)
+    if (!find_array_of_kind(m, "tokenizer.ggml.token_type", HK_ARRAY_I32, &types) ||
+        types.count != had)
         return HK_OK;
     int32_t *v = calloc(all, sizeof *v);
     if (v == NULL)
@@ -125,11 +127,12 @@ static enum hk_status pad_types(struct gguf_making *m, uint32_t had, uint32_t al
     return HK_OK;
 }
 
-static enum hk_status pad_scores(struct gguf_making *m, uint32_t had, uint32_t all,
-                                 struct hk_error *err)
+static enum hk_status pad_token_scores(struct gguf_making *m, uint32_t had, uint32_t all,
+                                       struct hk_error *err)
 {
     struct hk_array scores;
-    if (!list_of(m, "tokenizer.ggml.scores", HK_ARRAY_F32, &scores) || scores.count != had)
+    if (!find_array_of_kind(m, "tokenizer.ggml.scores", HK_ARRAY_F32, &scores) ||
+        scores.count != had)
         return HK_OK;
     float *v = calloc(all, sizeof *v);
     if (v == NULL)
@@ -144,26 +147,26 @@ static enum hk_status pad_scores(struct gguf_making *m, uint32_t had, uint32_t a
 static enum hk_status pad_vocabulary(struct gguf_making *m, struct hk_error *err)
 {
     struct hk_array tokens;
-    const struct hk_tensor *t = embedding(m->v->file);
+    const struct hk_tensor *t = find_embedding(m->v->file);
     if (t == NULL || t->ndim != 2 || t->shape[0] > MOST_TOKENS ||
-        !list_of(m, "tokenizer.ggml.tokens", HK_ARRAY_STRING, &tokens) ||
+        !find_array_of_kind(m, "tokenizer.ggml.tokens", HK_ARRAY_STRING, &tokens) ||
         tokens.count >= t->shape[0])
         return HK_OK;
     const uint32_t had = tokens.count, all = (uint32_t)t->shape[0];
-    enum hk_status status = pad_names(m, &tokens, all, err);
+    enum hk_status status = pad_token_names(m, &tokens, all, err);
     if (status == HK_OK)
-        status = pad_types(m, had, all, err);
-    return status == HK_OK ? pad_scores(m, had, all, err) : status;
+        status = pad_token_types(m, had, all, err);
+    return status == HK_OK ? pad_token_scores(m, had, all, err) : status;
 }
 
 /* ---- what llama.cpp does not read ---- */
 
-static const struct hk_kv *key_of(const struct gguf_making *m, const char *key)
+static const struct hk_kv *find_view_key(const struct gguf_making *m, const char *key)
 {
     return hk_kvlist_find(&m->v->kvs, key);
 }
 
-static struct hk_bytes text_of(const struct hk_kv *kv)
+static struct hk_bytes text_of_kv(const struct hk_kv *kv)
 {
     struct hk_bytes text = {0};
     if (kv != NULL && hk_kv_string(kv, &text, NULL) != HK_OK)
@@ -173,9 +176,9 @@ static struct hk_bytes text_of(const struct hk_kv *kv)
 
 /* ---- split patterns ---- */
 
-static void tell_whole_words(const struct gguf_making *m, const struct hk_pre_tokenizer *row)
+static void report_whole_words(const struct gguf_making *m, const struct hk_pre_tokenizer *row)
 {
-    const struct hk_kv *kv = key_of(m, "tokenizer.ggml.ignore_merges");
+    const struct hk_kv *kv = find_view_key(m, "tokenizer.ggml.ignore_merges");
     bool whole = false;
     if (kv != NULL && hk_kv_bool(kv, &whole, NULL) == HK_OK && whole != row->whole_words)
         hk_lost(m->opt,
@@ -186,17 +189,17 @@ static void tell_whole_words(const struct gguf_making *m, const struct hk_pre_to
 }
 
 /* llama.cpp knows patterns by the name that tokenizer.ggml.pre has, and no others. */
-static void settle_patterns(struct gguf_making *m, const struct hk_bytes *pattern, size_t n)
+static void settle_split_patterns(struct gguf_making *m, const struct hk_bytes *pattern, size_t n)
 {
-    const struct hk_kv *kv = key_of(m, "tokenizer.ggml.ignore_merges"),
-                       *pre = key_of(m, "tokenizer.ggml.pre");
+    const struct hk_kv *kv = find_view_key(m, "tokenizer.ggml.ignore_merges"),
+                       *pre = find_view_key(m, "tokenizer.ggml.pre");
     bool whole = false;
     if (kv != NULL && hk_kv_bool(kv, &whole, NULL) != HK_OK)
         whole = false;
     const struct hk_pre_tokenizer *row = hk_pre_tokenizer_for(pattern, n, whole), *named = NULL;
     if (row != NULL && pre == NULL)
         hk_kvlist_text(&m->v->kvs, "tokenizer.ggml.pre", row->name);
-    named = pre != NULL ? hk_pre_tokenizer(text_of(pre)) : row;
+    named = pre != NULL ? hk_pre_tokenizer(text_of_kv(pre)) : row;
     if (row == NULL && pre == NULL)
         hk_lost(m->opt, "key tokenizer.hk.pre_regex: llama.cpp has no name for these split "
                         "patterns and will split texts otherwise");
@@ -204,15 +207,15 @@ static void settle_patterns(struct gguf_making *m, const struct hk_bytes *patter
         hk_lost(m->opt,
                 "key tokenizer.hk.pre_regex: llama.cpp goes by 'tokenizer.ggml.pre', which is "
                 "'%.*s', and will split texts otherwise",
-                HK_STR(text_of(pre)));
+                HK_STR(text_of_kv(pre)));
     else
-        tell_whole_words(m, named);
+        report_whole_words(m, named);
 }
 
-static void settle_split(struct gguf_making *m)
+static void settle_pre_tokenizer(struct gguf_making *m)
 {
     enum { MOST = 16 }; /* that the engine takes */
-    const struct hk_kv *own = key_of(m, "tokenizer.hk.pre_regex");
+    const struct hk_kv *own = find_view_key(m, "tokenizer.hk.pre_regex");
     struct hk_array a;
     struct hk_bytes pattern[MOST];
     if (own == NULL || hk_kv_array(own, HK_ARRAY_STRING, &a, NULL) != HK_OK)
@@ -220,31 +223,31 @@ static void settle_split(struct gguf_making *m)
     const size_t n = a.count < MOST ? a.count : MOST;
     for (uint32_t i = 0; i < n; i++)
         pattern[i] = hk_array_string(&a, i);
-    settle_patterns(m, pattern, n);
+    settle_split_patterns(m, pattern, n);
     hk_array_free(&a);
 }
 
 /* ---- the tokenizer's other steps ---- */
 
-static void tell_texts(const struct gguf_making *m)
+static void report_text_steps(const struct gguf_making *m)
 {
-    const struct hk_kv *form = key_of(m, "tokenizer.hk.normalizer"),
-                       *prefix = key_of(m, "tokenizer.hk.space_prefix");
+    const struct hk_kv *form = find_view_key(m, "tokenizer.hk.normalizer"),
+                       *prefix = find_view_key(m, "tokenizer.hk.space_prefix");
     if (form != NULL)
         hk_lost(m->opt, "key tokenizer.hk.normalizer is '%.*s': llama.cpp does not normalise texts",
-                HK_STR(text_of(form)));
+                HK_STR(text_of_kv(form)));
     if (prefix != NULL)
         hk_lost(m->opt,
                 "key tokenizer.hk.space_prefix is '%.*s': llama.cpp puts a blank before a text "
                 "and behind each special token, also where one is there",
-                HK_STR(text_of(prefix)));
+                HK_STR(text_of_kv(prefix)));
 }
 
 /* Pairs of id and flags. */
-static void tell_flags(const struct gguf_making *m)
+static void report_token_flags(const struct gguf_making *m)
 {
     enum { LSTRIP = 1, RSTRIP = 2, SINGLE_WORD = 8 };
-    const struct hk_kv *kv = key_of(m, "tokenizer.hk.added_flags");
+    const struct hk_kv *kv = find_view_key(m, "tokenizer.hk.added_flags");
     struct hk_array a;
     uint32_t count = 0;
     if (kv == NULL || hk_kv_array(kv, HK_ARRAY_I32, &a, NULL) != HK_OK)
@@ -262,7 +265,7 @@ static void tell_flags(const struct gguf_making *m)
 /* ---- end tokens ---- */
 
 /* Spellings by which llama.cpp takes a token for an end of texts. */
-static bool ends_by_name(struct hk_bytes piece)
+static bool is_end_token_name(struct hk_bytes piece)
 {
     static const char *const names[] = {
         "<|eot_id|>", "<|im_end|>",      "<|end|>",
@@ -278,12 +281,12 @@ static bool ends_by_name(struct hk_bytes piece)
     return false;
 }
 
-static bool is_end_key(const struct gguf_making *m, int64_t id)
+static bool is_end_token_id(const struct gguf_making *m, int64_t id)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const struct hk_kv *kv = key_of(m, keys[i]);
+        const struct hk_kv *kv = find_view_key(m, keys[i]);
         int64_t v;
         if (kv != NULL && hk_kv_int(kv, &v, NULL) == HK_OK && v == id)
             return true;
@@ -291,10 +294,10 @@ static bool is_end_key(const struct gguf_making *m, int64_t id)
     return false;
 }
 
-static void tell_ends(const struct gguf_making *m)
+static void report_end_tokens(const struct gguf_making *m)
 {
-    const struct hk_kv *kv = key_of(m, "tokenizer.hk.eog_ids"),
-                       *tokens = key_of(m, "tokenizer.ggml.tokens");
+    const struct hk_kv *kv = find_view_key(m, "tokenizer.hk.eog_ids"),
+                       *tokens = find_view_key(m, "tokenizer.ggml.tokens");
     struct hk_array ids, pieces = {0};
     if (kv == NULL || hk_kv_array(kv, HK_ARRAY_I32, &ids, NULL) != HK_OK)
         return;
@@ -302,8 +305,8 @@ static void tell_ends(const struct gguf_making *m)
         pieces = (struct hk_array){0};
     for (uint32_t i = 0; i < ids.count; i++) {
         const int32_t id = hk_array_i32(&ids, i);
-        if (is_end_key(m, id) || id < 0 || (uint32_t)id >= pieces.count ||
-            ends_by_name(hk_array_string(&pieces, (uint32_t)id)))
+        if (is_end_token_id(m, id) || id < 0 || (uint32_t)id >= pieces.count ||
+            is_end_token_name(hk_array_string(&pieces, (uint32_t)id)))
             continue;
         hk_lost(m->opt,
                 "key tokenizer.hk.eog_ids: llama.cpp does not know that token %d ('%.*s') ends a "
@@ -317,15 +320,15 @@ static void tell_ends(const struct gguf_making *m)
 /* ---- settings ---- */
 
 /* How transformers would choose tokens. */
-static void tell_generation(const struct gguf_making *m)
+static void report_generation_settings(const struct gguf_making *m)
 {
     static const char *const fields[] = {
         "temperature",    "top_k",           "top_p",
         "min_p",          "typical_p",       "repetition_penalty",
         "epsilon_cutoff", "suppress_tokens", "no_repeat_ngram_size",
     };
-    const struct hk_kv *kv = key_of(m, "hk.hf.generation_config");
-    const struct hk_bytes text = text_of(kv);
+    const struct hk_kv *kv = find_view_key(m, "hk.hf.generation_config");
+    const struct hk_bytes text = text_of_kv(kv);
     json_t *json = NULL;
     char names[160] = "";
     size_t n = 0;
@@ -340,13 +343,13 @@ static void tell_generation(const struct gguf_making *m)
         hk_lost(m->opt, "key hk.hf.generation_config: llama.cpp does not see %s", names);
 }
 
-static void tell_lost(struct gguf_making *m)
+static void report_unread_keys(struct gguf_making *m)
 {
-    settle_split(m);
-    tell_texts(m);
-    tell_flags(m);
-    tell_ends(m);
-    tell_generation(m);
+    settle_pre_tokenizer(m);
+    report_text_steps(m);
+    report_token_flags(m);
+    report_end_tokens(m);
+    report_generation_settings(m);
 }
 
 /* ---- the whole ---- */
@@ -379,7 +382,7 @@ static enum hk_status widen_vectors(struct hk_view *v, struct hk_error *err)
 }
 
 /* They stay in the file, but llama.cpp reads them for other architectures only. */
-static void tell_betas(const struct gguf_making *m)
+static void report_yarn_betas(const struct gguf_making *m)
 {
     static const struct {
         const char *suffix;
@@ -394,14 +397,14 @@ static void tell_betas(const struct gguf_making *m)
     }
 }
 
-static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
+static enum hk_status settle_gguf_view(struct gguf_making *m, struct hk_error *err)
 {
     /* Models from elsewhere have a style; a GGUF comes back as it was. */
     const bool styled = hk_kvlist_find(&m->v->kvs, "hk.rope_style") != NULL;
     drop_tied_output(m->v);
-    enum hk_status status = settle_order(m, err);
+    enum hk_status status = settle_row_order(m, err);
     if (status == HK_OK && styled) {
-        tell_betas(m);
+        report_yarn_betas(m);
         status = widen_vectors(m->v, err);
     }
     if (status == HK_OK && styled)
@@ -409,7 +412,7 @@ static enum hk_status settle(struct gguf_making *m, struct hk_error *err)
     if (status == HK_OK)
         status = hk_gguf_settle_scaling(m, err);
     if (status == HK_OK)
-        tell_lost(m);
+        report_unread_keys(m);
     return status == HK_OK ? hk_view_ready(m->v, err) : status;
 }
 
@@ -434,7 +437,7 @@ enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
     enum hk_status status = hk_view_new(&m.v, f, err);
     if (status == HK_OK) {
         m.v->max_output = opt->max_output;
-        status = settle(&m, err);
+        status = settle_gguf_view(&m, err);
     }
     if (status != HK_OK)
         hk_view_free(&m.v);

@@ -20,7 +20,7 @@ struct making {
 /* ---- metadata ---- */
 
 /* Keys that only tell of a shard or how a .hk was made, or are .hk's own. */
-static bool is_dropped(const struct making *m, const struct hk_kv *kv)
+static bool is_dropped_from_gguf(const struct making *m, const struct hk_kv *kv)
 {
     if (hk_is_shard_key(m->f, kv))
         return true;
@@ -34,7 +34,7 @@ static bool is_dropped(const struct making *m, const struct hk_kv *kv)
            hk_bytes_are(kv->key, "hk.gguf.types") || hk_bytes_are(kv->key, "hk.alignment");
 }
 
-static enum hk_status choose_alignment(struct making *m, struct hk_error *err)
+static enum hk_status choose_gguf_alignment(struct making *m, struct hk_error *err)
 {
     const struct hk_kv *kv = hk_kv_find(m->f, "general.alignment");
     int64_t v;
@@ -51,7 +51,7 @@ static enum hk_status choose_alignment(struct making *m, struct hk_error *err)
     return HK_OK;
 }
 
-static enum hk_status put_pair(struct making *m, const struct hk_kv *kv, struct hk_error *err)
+static enum hk_status put_gguf_pair(struct making *m, const struct hk_kv *kv, struct hk_error *err)
 {
     hk_buf_u64(&m->head, kv->key.n);
     hk_buf_put(&m->head, kv->key.p, kv->key.n);
@@ -73,16 +73,16 @@ static enum hk_status put_pair(struct making *m, const struct hk_kv *kv, struct 
 }
 
 /* The count is filled in at COUNT_AT. */
-static enum hk_status put_metadata(struct making *m, size_t count_at, struct hk_error *err)
+static enum hk_status put_gguf_metadata(struct making *m, size_t count_at, struct hk_error *err)
 {
     static const char alignment_key[] = "general.alignment";
     uint64_t count = 0;
     bool aligned = false;
     for (size_t i = 0; i < m->f->kv_count; i++) {
         const struct hk_kv *kv = &m->f->kvs[i];
-        if (is_dropped(m, kv))
+        if (is_dropped_from_gguf(m, kv))
             continue;
-        enum hk_status status = put_pair(m, kv, err);
+        enum hk_status status = put_gguf_pair(m, kv, err);
         if (status != HK_OK)
             return status;
         aligned = aligned || hk_bytes_are(kv->key, alignment_key);
@@ -103,42 +103,43 @@ static enum hk_status put_metadata(struct making *m, size_t count_at, struct hk_
 
 /* ---- tensors ---- */
 
-static enum hk_status refuse(const struct hk_tensor *t, const char *why, const char *what,
-                             struct hk_error *err)
+static enum hk_status refuse_for_gguf(const struct hk_tensor *t, const char *why, const char *what,
+                                      struct hk_error *err)
 {
     return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset, "tensor %.*s: %s%s", HK_STR(t->name),
                    why, what);
 }
 
 /* Whether the bytes of T are what GGUF means by its type. */
-static enum hk_status check_bytes(const struct hk_tensor *t, uint64_t index, struct hk_error *err)
+static enum hk_status check_gguf_bytes(const struct hk_tensor *t, uint64_t index,
+                                       struct hk_error *err)
 {
     const struct hk_type_info *info = hk_type_info(t->type);
     struct hk_geometry g;
     if (info == NULL || info->gguf < 0)
-        return refuse(t, "GGUF has no tensor type ", info == NULL ? "of that number" : info->name,
-                      err);
+        return refuse_for_gguf(t, "GGUF has no tensor type ",
+                               info == NULL ? "of that number" : info->name, err);
     if (t->sparsity != HK_SPARSITY_NONE)
-        return refuse(t, "GGUF has no sparsity ", hk_sparsity_name(t->sparsity), err);
+        return refuse_for_gguf(t, "GGUF has no sparsity ", hk_sparsity_name(t->sparsity), err);
     if (t->layout != HK_LAYOUT_ROW_MAJOR)
-        return refuse(t, "GGUF has no layout ", hk_layout_name(t->layout), err);
+        return refuse_for_gguf(t, "GGUF has no layout ", hk_layout_name(t->layout), err);
     if (t->scale_size != 0 || t->residual_size != 0)
-        return refuse(t, "GGUF has no scale or residual section", "", err);
+        return refuse_for_gguf(t, "GGUF has no scale or residual section", "", err);
     if (!hk_geometry(t, index, NULL, &g) || g.mislabelled ||
         (g.form != HK_FORM_DENSE && g.form != HK_FORM_BLOCKS))
-        return refuse(t, "its bytes are not those of type ", info->name, err);
+        return refuse_for_gguf(t, "its bytes are not those of type ", info->name, err);
     return HK_OK;
 }
 
-static enum hk_status put_tensor(struct making *m, const struct hk_tensor *t, uint64_t *offset,
-                                 struct hk_error *err)
+static enum hk_status put_gguf_tensor(struct making *m, const struct hk_tensor *t, uint64_t *offset,
+                                      struct hk_error *err)
 {
     const struct hk_tensor *bytes;
     enum hk_status status = hk_tensor_resolve(m->f, t, &bytes, err);
     if (status == HK_OK && bytes != t)
-        status = check_bytes(bytes, (uint64_t)(bytes - m->f->tensors), err);
+        status = check_gguf_bytes(bytes, (uint64_t)(bytes - m->f->tensors), err);
     else if (status == HK_OK)
-        status = check_bytes(t, (uint64_t)(t - m->f->tensors), err);
+        status = check_gguf_bytes(t, (uint64_t)(t - m->f->tensors), err);
     if (status != HK_OK)
         return status;
     if (t->name.n >= GGUF_NAME_LIMIT)
@@ -146,7 +147,7 @@ static enum hk_status put_tensor(struct making *m, const struct hk_tensor *t, ui
                        "tensor %.*s: the name has %zu bytes, GGUF allows fewer than %d",
                        HK_STR(t->name), t->name.n, GGUF_NAME_LIMIT);
     if (t->ndim > GGUF_MAX_DIMS)
-        return refuse(t, "GGUF allows no more than 4 dimensions", "", err);
+        return refuse_for_gguf(t, "GGUF allows no more than 4 dimensions", "", err);
     hk_buf_u64(&m->head, t->name.n);
     hk_buf_put(&m->head, t->name.p, t->name.n);
     hk_buf_u32(&m->head, t->ndim);
@@ -159,11 +160,11 @@ static enum hk_status put_tensor(struct making *m, const struct hk_tensor *t, ui
                : hk_fail(err, HK_E_RANGE, t->entry_offset, "the file would be too large");
 }
 
-static enum hk_status put_tensors(struct making *m, struct hk_error *err)
+static enum hk_status put_gguf_tensors(struct making *m, struct hk_error *err)
 {
     uint64_t offset = 0;
     for (size_t i = 0; i < m->f->tensor_count; i++) {
-        enum hk_status status = put_tensor(m, &m->f->tensors[i], &offset, err);
+        enum hk_status status = put_gguf_tensor(m, &m->f->tensors[i], &offset, err);
         if (status != HK_OK)
             return status;
     }
@@ -171,22 +172,22 @@ static enum hk_status put_tensors(struct making *m, struct hk_error *err)
     return m->head.failed ? hk_fail_nomem(err) : HK_OK;
 }
 
-static enum hk_status make_head(struct making *m, struct hk_error *err)
+static enum hk_status make_gguf_head(struct making *m, struct hk_error *err)
 {
     hk_buf_text(&m->head, "GGUF");
     hk_buf_u32(&m->head, 3);
     hk_buf_u64(&m->head, m->f->tensor_count);
     size_t count_at = m->head.n;
     hk_buf_u64(&m->head, 0);
-    enum hk_status status = put_metadata(m, count_at, err);
-    return status != HK_OK ? status : put_tensors(m, err);
+    enum hk_status status = put_gguf_metadata(m, count_at, err);
+    return status != HK_OK ? status : put_gguf_tensors(m, err);
 }
 
 /* ---- payloads ---- */
 
 /* Zeros from N bytes on to a multiple of the alignment. */
-static enum hk_status pad(const struct making *m, struct hk_out *out, uint64_t n,
-                          struct hk_error *err)
+static enum hk_status pad_gguf(const struct making *m, struct hk_out *out, uint64_t n,
+                               struct hk_error *err)
 {
     static const uint8_t zeros[4096];
     uint64_t left = (m->alignment - n % m->alignment) % m->alignment;
@@ -199,8 +200,8 @@ static enum hk_status pad(const struct making *m, struct hk_out *out, uint64_t n
     return status;
 }
 
-static enum hk_status copy_payloads(const struct making *m, struct hk_copying *c,
-                                    struct hk_error *err)
+static enum hk_status copy_gguf_payloads(const struct making *m, struct hk_copying *c,
+                                         struct hk_error *err)
 {
     enum hk_status status = HK_OK;
     for (size_t i = 0; status == HK_OK && i < m->f->tensor_count; i++) {
@@ -209,12 +210,12 @@ static enum hk_status copy_payloads(const struct making *m, struct hk_copying *c
         if (status == HK_OK)
             status = hk_copy_tensor(c, i, err);
         if (status == HK_OK)
-            status = pad(m, c->out, bytes->data_size, err);
+            status = pad_gguf(m, c->out, bytes->data_size, err);
     }
     return status == HK_OK ? hk_copying_finish(c, err) : status;
 }
 
-static enum hk_status write_gguf(struct making *m, struct hk_copying *c, struct hk_error *err)
+static enum hk_status write_gguf_parts(struct making *m, struct hk_copying *c, struct hk_error *err)
 {
     uint64_t size;
     enum hk_status status = hk_copying_begin(c, err);
@@ -223,8 +224,8 @@ static enum hk_status write_gguf(struct making *m, struct hk_copying *c, struct 
     if (status == HK_OK)
         status = hk_out_write(c->out, m->head.p, m->head.n, err);
     if (status == HK_OK)
-        status = pad(m, c->out, m->head.n, err);
-    return status != HK_OK ? status : copy_payloads(m, c, err);
+        status = pad_gguf(m, c->out, m->head.n, err);
+    return status != HK_OK ? status : copy_gguf_payloads(m, c, err);
 }
 
 enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_options *opt,
@@ -232,13 +233,13 @@ enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_opt
 {
     struct making m = {.f = f, .opt = opt};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};
-    enum hk_status status = choose_alignment(&m, err);
+    enum hk_status status = choose_gguf_alignment(&m, err);
     if (status == HK_OK)
         status = hk_gguf_types_read(f, &m.types, err);
     if (status == HK_OK)
-        status = make_head(&m, err);
+        status = make_gguf_head(&m, err);
     if (status == HK_OK)
-        status = write_gguf(&m, &c, err);
+        status = write_gguf_parts(&m, &c, err);
     hk_copying_end(&c);
     hk_buf_free(&m.head);
     json_decref(m.types);
