@@ -53,34 +53,34 @@ static enum hk_status record_gguf_type(json_t *types, const struct hk_kv *kv, st
 enum hk_status hk_gguf_types_text(const struct hk_file *f, char **out, struct hk_error *err)
 {
     json_t *types = json_object();
-    enum hk_status status = types == NULL ? hk_fail_nomem(err) : HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++)
+    enum hk_status st = types == NULL ? hk_fail_nomem(err) : HK_OK;
+    for (size_t i = 0; st == HK_OK && i < f->kv_count; i++)
         if (!hk_is_shard_key(f, &f->kvs[i]))
-            status = record_gguf_type(types, &f->kvs[i], err);
+            st = record_gguf_type(types, &f->kvs[i], err);
     char *text = NULL;
-    if (status == HK_OK && json_object_size(types) > 0 &&
+    if (st == HK_OK && json_object_size(types) > 0 &&
         (text = json_dumps(types, JSON_COMPACT)) == NULL)
-        status = hk_fail_nomem(err);
+        st = hk_fail_nomem(err);
     json_decref(types);
-    if (status == HK_OK)
+    if (st == HK_OK)
         *out = text;
-    return status;
+    return st;
 }
 
 enum hk_status hk_gguf_note_source(const struct hk_file *f, struct hk_writer *w,
                                    struct hk_error *err)
 {
     char *types = NULL;
-    enum hk_status status = hk_gguf_types_text(f, &types, err);
-    if (status == HK_OK)
-        status = hk_writer_set_string(w, "hk.source.format", "gguf", err);
-    if (status == HK_OK)
-        status = hk_writer_set_int(w, "hk.source.gguf_version", f->header.version_major, err);
-    if (status == HK_OK && types != NULL)
-        status = hk_writer_set(w, types_key, HK_META_JSON,
-                               (struct hk_bytes){(const uint8_t *)types, strlen(types)}, err);
+    enum hk_status st = hk_gguf_types_text(f, &types, err);
+    if (st == HK_OK)
+        st = hk_writer_set_string(w, "hk.source.format", "gguf", err);
+    if (st == HK_OK)
+        st = hk_writer_set_int(w, "hk.source.gguf_version", f->header.version_major, err);
+    if (st == HK_OK && types != NULL)
+        st = hk_writer_set(w, types_key, HK_META_JSON,
+                           (struct hk_bytes){(const uint8_t *)types, strlen(types)}, err);
     free(types);
-    return status;
+    return st;
 }
 
 enum hk_status hk_gguf_types_read(const struct hk_file *f, json_t **out, struct hk_error *err)

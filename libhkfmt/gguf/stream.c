@@ -55,9 +55,9 @@ static enum hk_status read_more(struct hk_stream *s, bool *ended, struct hk_erro
     if (buf == NULL)
         return hk_fail_nomem(err);
     s->buf = buf;
-    enum hk_status status = read_full(s, buf + s->have, room - (size_t)s->have, &got, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = read_full(s, buf + s->have, room - (size_t)s->have, &got, err);
+    if (st != HK_OK)
+        return st;
     s->have += got;
     *ended = s->have < room;
     return HK_OK;
@@ -91,19 +91,19 @@ static enum hk_status read_head(struct hk_file *f, struct hk_error *err)
     for (;;) {
         bool ended = false, short_of = false;
         uint64_t head;
-        enum hk_status status = read_more(s, &ended, err);
-        if (status == HK_OK)
-            status = check_magic(s, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = read_more(s, &ended, err);
+        if (st == HK_OK)
+            st = check_magic(s, err);
+        if (st != HK_OK)
+            return st;
         forget(f);
         f->parts[0].map = s->buf;
         f->parts[0].size = s->have;
-        status = hk_parse_gguf(f, true, &short_of, &head, err);
+        st = hk_parse_gguf(f, true, &short_of, &head, err);
         f->parts[0].map = NULL;
         f->parts[0].size = 0;
-        if (status == HK_OK || !short_of || ended)
-            return status;
+        if (st == HK_OK || !short_of || ended)
+            return st;
         if (s->have >= GGUF_MAX_STREAM_HEAD)
             return hk_fail(err, HK_E_RANGE, s->have,
                            "the head of a stream has to end within %d MiB",
@@ -115,8 +115,8 @@ static enum hk_status index_names(struct hk_file *f, struct hk_error *err)
 {
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
-    enum hk_status status = hk_build_indexes(f, &reporter, err);
-    return status != HK_OK ? status : capture.status;
+    enum hk_status st = hk_build_indexes(f, &reporter, err);
+    return st != HK_OK ? st : capture.status;
 }
 
 enum hk_status hk_open_stream(struct hk_file **out, int fd, struct hk_error *err)
@@ -131,12 +131,12 @@ enum hk_status hk_open_stream(struct hk_file **out, int fd, struct hk_error *err
     }
     s->fd = fd;
     f->stream = s;
-    enum hk_status status = read_head(f, err);
-    if (status == HK_OK)
-        status = index_names(f, err);
-    if (status != HK_OK) {
+    enum hk_status st = read_head(f, err);
+    if (st == HK_OK)
+        st = index_names(f, err);
+    if (st != HK_OK) {
         hk_close(&f);
-        return status;
+        return st;
     }
     *out = f;
     return HK_OK;
@@ -155,9 +155,9 @@ static enum hk_status skip_to(struct hk_stream *s, uint64_t offset, struct hk_er
     while (s->at < offset) {
         uint64_t left = offset - s->at;
         size_t want = left < sizeof scratch ? (size_t)left : sizeof scratch, got;
-        enum hk_status status = read_full(s, scratch, want, &got, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = read_full(s, scratch, want, &got, err);
+        if (st != HK_OK)
+            return st;
         if (got < want)
             return ended(s, offset, err);
     }
@@ -180,12 +180,12 @@ enum hk_status hk_stream_read(struct hk_file *f, uint64_t offset, void *buf, siz
     s->read = end;
     if (end <= s->have)
         return HK_OK;
-    enum hk_status status = skip_to(s, offset + known, err);
+    enum hk_status st = skip_to(s, offset + known, err);
     size_t got = 0;
-    if (status == HK_OK)
-        status = read_full(s, (uint8_t *)buf + known, n - known, &got, err);
-    if (status != HK_OK)
-        return status;
+    if (st == HK_OK)
+        st = read_full(s, (uint8_t *)buf + known, n - known, &got, err);
+    if (st != HK_OK)
+        return st;
     return got < n - known ? ended(s, end, err) : HK_OK;
 }
 
@@ -195,15 +195,15 @@ enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error
     struct hk_stream *s = f->stream;
     uint8_t next[16];
     size_t n = 0, got = 0;
-    enum hk_status status = hk_stream_read(f, end, next, 0, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_stream_read(f, end, next, 0, err);
+    if (st != HK_OK)
+        return st;
     if (end < s->have) {
         n = s->have - end < sizeof next ? (size_t)(s->have - end) : sizeof next;
         memcpy(next, s->buf + end, n);
     }
-    status = read_full(s, next + n, sizeof next - n, &got, err);
-    if (status != HK_OK || n + got < sizeof next || !hk_starts_model(next, UINT64_MAX))
-        return status;
+    st = read_full(s, next + n, sizeof next - n, &got, err);
+    if (st != HK_OK || n + got < sizeof next || !hk_starts_model(next, UINT64_MAX))
+        return st;
     return hk_fail(err, HK_E_FORMAT, end, HK_SEVERAL_FILES);
 }

@@ -62,21 +62,20 @@ unsigned hk_gguf_type_parse(const char **name)
 
 /* ---- the next bytes ---- */
 
-bool hk_gguf_fail(struct gguf_reader *r, enum hk_status status, uint64_t offset, const char *fmt,
-                  ...)
+bool hk_gguf_fail(struct gguf_reader *r, enum hk_status st, uint64_t offset, const char *fmt, ...)
 {
     char text[256];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    r->status = status;
+    r->status = st;
     if (r->kind == NULL)
-        hk_fail(r->err, status, offset, "%s", text);
+        hk_fail(r->err, st, offset, "%s", text);
     else if (r->name.p == NULL)
-        hk_fail(r->err, status, offset, "%s %llu: %s", r->kind, (unsigned long long)r->index, text);
+        hk_fail(r->err, st, offset, "%s %llu: %s", r->kind, (unsigned long long)r->index, text);
     else
-        hk_fail(r->err, status, offset, "%s %llu '%.*s': %s", r->kind, (unsigned long long)r->index,
+        hk_fail(r->err, st, offset, "%s %llu '%.*s': %s", r->kind, (unsigned long long)r->index,
                 HK_STR(r->name), text);
     return false;
 }

@@ -17,22 +17,22 @@ static enum hk_status reorder_rotated_rows(struct gguf_making *m, enum hk_row_or
                                            struct hk_error *err)
 {
     uint32_t head, rotated, heads, kv_heads;
-    enum hk_status status = hk_gguf_head_dims(m, &head, &rotated, err);
-    if (status == HK_OK)
-        status = hk_gguf_get_count(m, "attention.head_count", 0, &heads, err);
-    if (status == HK_OK)
-        status = hk_gguf_get_count(m, "attention.head_count_kv", heads, &kv_heads, err);
-    if (status == HK_OK && rotated != head)
-        status = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                         "key %s.rope.dimension_count: rows of heads that are rotated in part are "
-                         "not reordered for GGUF",
-                         m->architecture);
-    for (size_t i = 0; status == HK_OK && i < m->v->file->tensor_count; i++) {
+    enum hk_status st = hk_gguf_head_dims(m, &head, &rotated, err);
+    if (st == HK_OK)
+        st = hk_gguf_get_count(m, "attention.head_count", 0, &heads, err);
+    if (st == HK_OK)
+        st = hk_gguf_get_count(m, "attention.head_count_kv", heads, &kv_heads, err);
+    if (st == HK_OK && rotated != head)
+        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "key %s.rope.dimension_count: rows of heads that are rotated in part are "
+                     "not reordered for GGUF",
+                     m->architecture);
+    for (size_t i = 0; st == HK_OK && i < m->v->file->tensor_count; i++) {
         bool key;
         if (hk_hf_rotates(m->v->file->tensors[i].name, &key))
-            status = hk_view_reorder(m->v, i, order, key ? kv_heads : heads, err);
+            st = hk_view_reorder(m->v, i, order, key ? kv_heads : heads, err);
     }
-    return status;
+    return st;
 }
 
 static enum hk_status settle_row_order(struct gguf_making *m, struct hk_error *err)
@@ -41,9 +41,9 @@ static enum hk_status settle_row_order(struct gguf_making *m, struct hk_error *e
     struct hk_bytes style;
     if (kv == NULL)
         return HK_OK;
-    enum hk_status status = hk_kv_string(kv, &style, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_kv_string(kv, &style, err);
+    if (st != HK_OK)
+        return st;
     const struct hk_hf_family *family = hk_hf_family_of_architecture(
         (struct hk_bytes){(const uint8_t *)m->architecture, strlen(m->architecture)});
     const bool halves = hk_bytes_are(style, "neox");
@@ -153,10 +153,10 @@ static enum hk_status pad_vocabulary(struct gguf_making *m, struct hk_error *err
         tokens.count >= t->shape[0])
         return HK_OK;
     const uint32_t had = tokens.count, all = (uint32_t)t->shape[0];
-    enum hk_status status = pad_token_names(m, &tokens, all, err);
-    if (status == HK_OK)
-        status = pad_token_types(m, had, all, err);
-    return status == HK_OK ? pad_token_scores(m, had, all, err) : status;
+    enum hk_status st = pad_token_names(m, &tokens, all, err);
+    if (st == HK_OK)
+        st = pad_token_types(m, had, all, err);
+    return st == HK_OK ? pad_token_scores(m, had, all, err) : st;
 }
 
 /* ---- what llama.cpp does not read ---- */
@@ -372,13 +372,13 @@ static void drop_tied_output(struct hk_view *v)
 /* llama.cpp multiplies and adds vectors of f32 only, as which its converter writes them. */
 static enum hk_status widen_vectors(struct hk_view *v, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < v->file->tensor_count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < v->file->tensor_count; i++) {
         const struct hk_tensor *t = &v->file->tensors[i];
         if (t->ndim == 1 && (t->type == HK_TYPE_F16 || t->type == HK_TYPE_BF16))
-            status = hk_view_decode(v, i, HK_TYPE_F32, err);
+            st = hk_view_decode(v, i, HK_TYPE_F32, err);
     }
-    return status;
+    return st;
 }
 
 /* They stay in the file, but llama.cpp reads them for other architectures only. */
@@ -402,18 +402,18 @@ static enum hk_status settle_gguf_view(struct gguf_making *m, struct hk_error *e
     /* Models from elsewhere have a style; a GGUF comes back as it was. */
     const bool styled = hk_kvlist_find(&m->v->kvs, "hk.rope_style") != NULL;
     drop_tied_output(m->v);
-    enum hk_status status = settle_row_order(m, err);
-    if (status == HK_OK && styled) {
+    enum hk_status st = settle_row_order(m, err);
+    if (st == HK_OK && styled) {
         report_yarn_betas(m);
-        status = widen_vectors(m->v, err);
+        st = widen_vectors(m->v, err);
     }
-    if (status == HK_OK && styled)
-        status = pad_vocabulary(m, err);
-    if (status == HK_OK)
-        status = hk_gguf_settle_scaling(m, err);
-    if (status == HK_OK)
+    if (st == HK_OK && styled)
+        st = pad_vocabulary(m, err);
+    if (st == HK_OK)
+        st = hk_gguf_settle_scaling(m, err);
+    if (st == HK_OK)
         report_unread_keys(m);
-    return status == HK_OK ? hk_view_ready(m->v, err) : status;
+    return st == HK_OK ? hk_view_ready(m->v, err) : st;
 }
 
 /* The name of the architecture; empty where there is none, or none that a key could begin with. */
@@ -434,13 +434,13 @@ enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
     if (f->format == HK_FORMAT_GGUF || f->stream != NULL)
         return HK_OK;
     get_architecture(f, m.architecture, sizeof m.architecture);
-    enum hk_status status = hk_view_new(&m.v, f, err);
-    if (status == HK_OK) {
+    enum hk_status st = hk_view_new(&m.v, f, err);
+    if (st == HK_OK) {
         m.v->max_output = opt->max_output;
-        status = settle_gguf_view(&m, err);
+        st = settle_gguf_view(&m, err);
     }
-    if (status != HK_OK)
+    if (st != HK_OK)
         hk_view_free(&m.v);
     *out = m.v;
-    return status;
+    return st;
 }

@@ -61,15 +61,15 @@ static enum hk_status put_gguf_pair(struct making *m, const struct hk_kv *kv, st
         return HK_OK;
     }
     const char *type = kv->gguf_type;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (type == NULL)
-        status = hk_gguf_recorded_type(m->types, kv->key, &type, err);
+        st = hk_gguf_recorded_type(m->types, kv->key, &type, err);
     if (type == NULL)
         type = hk_gguf_default_type(kv);
-    if (status == HK_OK && type == NULL)
-        status = hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                         "key %.*s: GGUF has no type for bytes that are no array", HK_STR(kv->key));
-    return status != HK_OK ? status : hk_gguf_put_value(&m->head, kv, type, err);
+    if (st == HK_OK && type == NULL)
+        st = hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
+                     "key %.*s: GGUF has no type for bytes that are no array", HK_STR(kv->key));
+    return st != HK_OK ? st : hk_gguf_put_value(&m->head, kv, type, err);
 }
 
 /* The count is filled in at COUNT_AT. */
@@ -82,9 +82,9 @@ static enum hk_status put_gguf_metadata(struct making *m, size_t count_at, struc
         const struct hk_kv *kv = &m->f->kvs[i];
         if (is_dropped_from_gguf(m, kv))
             continue;
-        enum hk_status status = put_gguf_pair(m, kv, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = put_gguf_pair(m, kv, err);
+        if (st != HK_OK)
+            return st;
         aligned = aligned || hk_bytes_are(kv->key, alignment_key);
         count++;
     }
@@ -135,13 +135,13 @@ static enum hk_status put_gguf_tensor(struct making *m, const struct hk_tensor *
                                       struct hk_error *err)
 {
     const struct hk_tensor *bytes;
-    enum hk_status status = hk_tensor_resolve(m->f, t, &bytes, err);
-    if (status == HK_OK && bytes != t)
-        status = check_gguf_bytes(bytes, (uint64_t)(bytes - m->f->tensors), err);
-    else if (status == HK_OK)
-        status = check_gguf_bytes(t, (uint64_t)(t - m->f->tensors), err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_tensor_resolve(m->f, t, &bytes, err);
+    if (st == HK_OK && bytes != t)
+        st = check_gguf_bytes(bytes, (uint64_t)(bytes - m->f->tensors), err);
+    else if (st == HK_OK)
+        st = check_gguf_bytes(t, (uint64_t)(t - m->f->tensors), err);
+    if (st != HK_OK)
+        return st;
     if (t->name.n >= GGUF_NAME_LIMIT)
         return hk_fail(err, HK_E_RANGE, t->entry_offset,
                        "tensor %.*s: the name has %zu bytes, GGUF allows fewer than %d",
@@ -164,9 +164,9 @@ static enum hk_status put_gguf_tensors(struct making *m, struct hk_error *err)
 {
     uint64_t offset = 0;
     for (size_t i = 0; i < m->f->tensor_count; i++) {
-        enum hk_status status = put_gguf_tensor(m, &m->f->tensors[i], &offset, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = put_gguf_tensor(m, &m->f->tensors[i], &offset, err);
+        if (st != HK_OK)
+            return st;
     }
     m->data = offset;
     return m->head.failed ? hk_fail_nomem(err) : HK_OK;
@@ -179,8 +179,8 @@ static enum hk_status make_gguf_head(struct making *m, struct hk_error *err)
     hk_buf_u64(&m->head, m->f->tensor_count);
     size_t count_at = m->head.n;
     hk_buf_u64(&m->head, 0);
-    enum hk_status status = put_gguf_metadata(m, count_at, err);
-    return status != HK_OK ? status : put_gguf_tensors(m, err);
+    enum hk_status st = put_gguf_metadata(m, count_at, err);
+    return st != HK_OK ? st : put_gguf_tensors(m, err);
 }
 
 /* ---- payloads ---- */
@@ -191,41 +191,41 @@ static enum hk_status pad_gguf(const struct making *m, struct hk_out *out, uint6
 {
     static const uint8_t zeros[4096];
     uint64_t left = (m->alignment - n % m->alignment) % m->alignment;
-    enum hk_status status = HK_OK;
-    while (status == HK_OK && left > 0) {
+    enum hk_status st = HK_OK;
+    while (st == HK_OK && left > 0) {
         size_t some = left < sizeof zeros ? (size_t)left : sizeof zeros;
-        status = hk_out_write(out, zeros, some, err);
+        st = hk_out_write(out, zeros, some, err);
         left -= some;
     }
-    return status;
+    return st;
 }
 
 static enum hk_status copy_gguf_payloads(const struct making *m, struct hk_copying *c,
                                          struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < m->f->tensor_count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < m->f->tensor_count; i++) {
         const struct hk_tensor *bytes = NULL;
-        status = hk_tensor_resolve(m->f, &m->f->tensors[i], &bytes, err);
-        if (status == HK_OK)
-            status = hk_copy_tensor(c, i, err);
-        if (status == HK_OK)
-            status = pad_gguf(m, c->out, bytes->data_size, err);
+        st = hk_tensor_resolve(m->f, &m->f->tensors[i], &bytes, err);
+        if (st == HK_OK)
+            st = hk_copy_tensor(c, i, err);
+        if (st == HK_OK)
+            st = pad_gguf(m, c->out, bytes->data_size, err);
     }
-    return status == HK_OK ? hk_copying_finish(c, err) : status;
+    return st == HK_OK ? hk_copying_finish(c, err) : st;
 }
 
 static enum hk_status write_gguf_parts(struct making *m, struct hk_copying *c, struct hk_error *err)
 {
     uint64_t size;
-    enum hk_status status = hk_copying_begin(c, err);
-    if (status == HK_OK && align_ok(m->head.n, m->alignment, &size))
-        status = hk_out_expect(c->out, size + m->data, err);
-    if (status == HK_OK)
-        status = hk_out_write(c->out, m->head.p, m->head.n, err);
-    if (status == HK_OK)
-        status = pad_gguf(m, c->out, m->head.n, err);
-    return status != HK_OK ? status : copy_gguf_payloads(m, c, err);
+    enum hk_status st = hk_copying_begin(c, err);
+    if (st == HK_OK && align_ok(m->head.n, m->alignment, &size))
+        st = hk_out_expect(c->out, size + m->data, err);
+    if (st == HK_OK)
+        st = hk_out_write(c->out, m->head.p, m->head.n, err);
+    if (st == HK_OK)
+        st = pad_gguf(m, c->out, m->head.n, err);
+    return st != HK_OK ? st : copy_gguf_payloads(m, c, err);
 }
 
 enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_options *opt,
@@ -233,15 +233,15 @@ enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_opt
 {
     struct making m = {.f = f, .opt = opt};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};
-    enum hk_status status = choose_gguf_alignment(&m, err);
-    if (status == HK_OK)
-        status = hk_gguf_types_read(f, &m.types, err);
-    if (status == HK_OK)
-        status = make_gguf_head(&m, err);
-    if (status == HK_OK)
-        status = write_gguf_parts(&m, &c, err);
+    enum hk_status st = choose_gguf_alignment(&m, err);
+    if (st == HK_OK)
+        st = hk_gguf_types_read(f, &m.types, err);
+    if (st == HK_OK)
+        st = make_gguf_head(&m, err);
+    if (st == HK_OK)
+        st = write_gguf_parts(&m, &c, err);
     hk_copying_end(&c);
     hk_buf_free(&m.head);
     json_decref(m.types);
-    return status;
+    return st;
 }
