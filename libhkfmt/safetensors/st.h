@@ -13,12 +13,6 @@ enum {
     ST_MAX_HEADER = 100 * 1000 * 1000, /* as the reference reader has it */
 };
 
-/* The dtype of storage type TYPE ("F32", "F8_E4M3", ...), NULL where safetensors has none. */
-const char *hk_st_dtype(unsigned type);
-
-/* Whether G, the geometry of T, which has a dtype, is of the form that safetensors stores. */
-bool hk_st_is_form(const struct hk_tensor *t, const struct hk_geometry *g);
-
 /* ---- metadata ----
  * Strings stand in __metadata__ as they are, "hk.types" is a JSON object that names the type of
  * every other key: int64, float64, bool, json (text as such), array<string>, array<f32>, array<i32>
@@ -26,15 +20,15 @@ bool hk_st_is_form(const struct hk_tensor *t, const struct hk_geometry *g);
  * that is not made from a .hk has strings only. */
 
 /* Give the pairs of F, so far strings, the types that TEXT, the value of "hk.types" which stands at
- * OFFSET, names (safetensors/meta.c). */
+ * OFFSET, names (safetensors/metadata.c). */
 enum hk_status hk_st_apply_types(struct hk_file *f, struct hk_bytes text, uint64_t offset,
                                  struct hk_error *err);
 /* Append F's metadata as the member "__metadata__" with a comma, or nothing where there is none
- * (safetensors/put.c). */
+ * (safetensors/metadata.c). */
 enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err);
 
 /* Decode what safetensors has no dtype or form for to opt->dense, and tell opt->loss how many
- * tensors of which types. safetensors/view.c */
+ * tensors of which types. */
 struct hk_view;
 enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *opt,
                             struct hk_error *err);
@@ -46,12 +40,6 @@ enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_conv
                                          struct hk_out *out, struct hk_error *err);
 /* Bytes of the whole file that it would write. */
 enum hk_status hk_safetensors_size(const struct hk_file *f, uint64_t *size, struct hk_error *err);
-
-/* Base64 with padding and nothing else (safetensors/base64.c). */
-void hk_st_put_base64(struct hk_buf *b, struct hk_bytes bytes);
-/* TEXT's bytes to TO, which has room for 3 bytes for each 4 of it; false: it is no base64, or has
- * stray bits at its end. */
-bool hk_st_base64(struct hk_bytes text, uint8_t *to, size_t *n);
 
 /* Parse the safetensors of F's only part into F (safetensors/read.c): tensors in order of their
  * bytes, metadata of __metadata__ as safetensors/st.h says. */

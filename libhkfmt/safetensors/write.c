@@ -1,5 +1,5 @@
-/* An open file as safetensors. What it has no place for is refused by name before the first byte is
- * written. */
+/* An open file as safetensors: what it has no form for (quantised, sparse and tiled tensors) is
+ * decoded, and what it has no place for is refused by name before the first byte is written. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,6 +11,114 @@
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"
 #include "libhkfmt/tensor/geometry.h"
+#include "libhkfmt/tensor/types.h"
+
+/* ---- dtypes ---- */
+
+/* The dtype of storage type TYPE ("F32", "F8_E4M3", ...), NULL where safetensors has none. */
+static const char *dtype_of(unsigned type)
+{
+    size_t count;
+    const struct hk_dtype *row = hk_dtypes(&count);
+    for (size_t i = 0; i < count; i++)
+        if (row[i].type == type)
+            return row[i].dtype;
+    return NULL;
+}
+
+/* Whether G, the geometry of T, which has a dtype, is of the form that safetensors stores. */
+static bool is_safetensors_form(const struct hk_tensor *t, const struct hk_geometry *g)
+{
+    return g->form == HK_FORM_DENSE || (g->form == HK_FORM_OPAQUE && t->type > UINT8_MAX);
+}
+
+/* ---- what is decoded ---- */
+
+/* Whether T's bytes are what safetensors means by its dtype. */
+static bool is_plain(const struct hk_tensor *t, size_t i)
+{
+    struct hk_geometry g;
+    return dtype_of(t->type) != NULL && hk_geometry(t, i, NULL, &g) && !g.mislabelled &&
+           is_safetensors_form(t, &g);
+}
+
+/* Floats that are sparse or in tiles stay what they are. */
+static enum hk_type dense_type(unsigned type, enum hk_type wanted)
+{
+    const bool floats =
+        type == HK_TYPE_F32 || type == HK_TYPE_SPARSE_F16 || type == HK_TYPE_SPARSE_2_4;
+    return floats ? HK_TYPE_F32 : wanted;
+}
+
+/* f32 holds what a decoder gives. */
+static void tell(const struct hk_convert_options *opt, const size_t *decoded)
+{
+    for (unsigned type = 0; type < HK_TYPE_CODES; type++) {
+        const struct hk_type_info *info = hk_type_info(type);
+        if (decoded[type] > 0 && info != NULL)
+            hk_lost(opt, "%zu tensor%s of type %s: %s %s", decoded[type],
+                    decoded[type] == 1 ? "" : "s", info->name,
+                    dense_type(type, opt->dense) == HK_TYPE_F32 ? "decoded to"
+                                                                : "decoded and rounded to",
+                    hk_type_info(dense_type(type, opt->dense))->name);
+    }
+}
+
+/* What a GGUF says of its quantisation is not true of decoded tensors. */
+static void drop_outdated(struct hk_view *v, const struct hk_convert_options *opt)
+{
+    static const char *const keys[] = {"general.file_type", "general.quantization_version"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (hk_kvlist_find(&v->kvs, keys[i]) == NULL)
+            continue;
+        hk_lost(opt, "key %s: left out, as tensors are no longer quantised", keys[i]);
+        hk_kvlist_remove(&v->kvs, keys[i]);
+    }
+}
+
+enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *opt,
+                            struct hk_error *err)
+{
+    size_t decoded[HK_TYPE_CODES] = {0};
+    bool any = false;
+    enum hk_status status = HK_OK;
+    v->max_output = opt->max_output;
+    for (size_t i = 0; status == HK_OK && i < v->file->tensor_count; i++) {
+        const struct hk_tensor *t = &v->file->tensors[i];
+        const unsigned type = t->type;
+        if (v->file->how[i].made != NULL || is_plain(t, i))
+            continue;
+        status = hk_view_decode(v, i, dense_type(type, opt->dense), err);
+        any = true;
+        if (type < HK_TYPE_CODES)
+            decoded[type]++;
+    }
+    if (status == HK_OK && any) {
+        tell(opt, decoded);
+        drop_outdated(v, opt);
+    }
+    return status;
+}
+
+enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
+                          const struct hk_convert_options *opt, struct hk_error *err)
+{
+    struct hk_view *v = NULL;
+    *out = NULL;
+    if (f->format == HK_FORMAT_SAFETENSORS && f->part_count == 1)
+        return HK_OK;
+    enum hk_status status = hk_view_new(&v, f, err);
+    if (status == HK_OK)
+        status = hk_st_decode(v, opt, err);
+    if (status == HK_OK)
+        status = hk_view_ready(v, err);
+    if (status != HK_OK)
+        hk_view_free(&v);
+    *out = v;
+    return status;
+}
+
+/* ---- the header ---- */
 
 enum { DATA_ALIGNMENT = 8 }; /* of the data's beginning, as the reference writer has it */
 
@@ -32,7 +140,7 @@ static enum hk_status check_bytes(const struct hk_tensor *t, uint64_t index, str
 {
     const struct hk_type_info *info = hk_type_info(t->type);
     struct hk_geometry g;
-    if (hk_st_dtype(t->type) == NULL)
+    if (dtype_of(t->type) == NULL)
         return refuse(t, "safetensors has no dtype for ",
                       info == NULL ? "a type of that number" : info->name, err);
     if (t->sparsity != HK_SPARSITY_NONE)
@@ -41,7 +149,7 @@ static enum hk_status check_bytes(const struct hk_tensor *t, uint64_t index, str
         return refuse(t, "safetensors has no layout ", hk_layout_name(t->layout), err);
     if (t->scale_size != 0 || t->residual_size != 0)
         return refuse(t, "safetensors has no scale or residual section", "", err);
-    if (!hk_geometry(t, index, NULL, &g) || !hk_st_is_form(t, &g))
+    if (!hk_geometry(t, index, NULL, &g) || !is_safetensors_form(t, &g))
         return refuse(t, "its bytes are not those of type ", info->name, err);
     return HK_OK;
 }
@@ -69,7 +177,7 @@ static void put_entry(struct plan *p, const struct hk_tensor *t, const struct hk
     struct hk_buf *b = &p->head;
     hk_json_quote(b, t->name);
     hk_buf_text(b, ":{\"dtype\":\"");
-    hk_buf_text(b, hk_st_dtype(stored->type));
+    hk_buf_text(b, dtype_of(stored->type));
     hk_buf_text(b, "\",\"shape\":[");
     for (unsigned i = 0; i < t->ndim; i++)
         put_number(b, i > 0 ? "," : "", t->shape[i]);

@@ -1,4 +1,5 @@
 /* What a safetensors header is written in: JSON by the letter, and base64. */
+#include "libhkfmt/base/base64.h"
 #include "libhkfmt/base/json_scan.h"
 #include "tests/lib/mk_st.h"
 
@@ -122,9 +123,9 @@ static void test_base64(void)
     size_t n;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct hk_buf b = {0};
-        hk_st_put_base64(&b, text(pairs[i][0]));
+        hk_put_base64(&b, text(pairs[i][0]));
         bool good = equal((struct hk_bytes){b.p, b.n}, text(pairs[i][1])) &&
-                    hk_st_base64(text(pairs[i][1]), back, &n) &&
+                    hk_decode_base64(text(pairs[i][1]), back, &n) &&
                     equal((struct hk_bytes){back, n}, text(pairs[i][0]));
         ok(good, "base64 '%s' there and back", pairs[i][1]);
         hk_buf_free(&b);
@@ -132,7 +133,7 @@ static void test_base64(void)
     static const char *const bad[] = {"Z",    "Zg=",      "Zg",   "Zh==",   "Zm9=",     "====",
                                       "Z===", "Zg==Zg==", " Zg=", "Zg==\n", "Zm9v Zm9", "Zm-_"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ok(!hk_st_base64(text(bad[i]), back, &n), "text %zu is no base64", i);
+        ok(!hk_decode_base64(text(bad[i]), back, &n), "text %zu is no base64", i);
 }
 
 int main(void)

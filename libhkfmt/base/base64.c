@@ -1,9 +1,9 @@
 /* Base64 (RFC 4648 section 4). */
-#include "libhkfmt/safetensors/st.h"
+#include "libhkfmt/base/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-void hk_st_put_base64(struct hk_buf *b, struct hk_bytes bytes)
+void hk_put_base64(struct hk_buf *b, struct hk_bytes bytes)
 {
     for (size_t i = 0; i < bytes.n; i += 3) {
         size_t some = bytes.n - i < 3 ? bytes.n - i : 3;
@@ -20,7 +20,7 @@ void hk_st_put_base64(struct hk_buf *b, struct hk_bytes bytes)
 }
 
 /* The six bits of C, or 64. */
-static uint32_t bits_of(uint8_t c)
+static uint32_t base64_bits(uint8_t c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -31,7 +31,7 @@ static uint32_t bits_of(uint8_t c)
     return c == '+' ? 62 : c == '/' ? 63 : 64;
 }
 
-bool hk_st_base64(struct hk_bytes text, uint8_t *to, size_t *n)
+bool hk_decode_base64(struct hk_bytes text, uint8_t *to, size_t *n)
 {
     *n = 0;
     if (text.n % 4 != 0)
@@ -42,7 +42,7 @@ bool hk_st_base64(struct hk_bytes text, uint8_t *to, size_t *n)
         size_t pad = last && p[3] == '=' ? 1u + (p[2] == '=') : 0;
         uint32_t v = 0;
         for (size_t k = 0; k < 4 - pad; k++) {
-            uint32_t bits = bits_of(p[k]);
+            uint32_t bits = base64_bits(p[k]);
             if (bits == 64)
                 return false;
             v |= bits << (18 - 6 * k);
