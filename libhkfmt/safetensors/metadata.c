@@ -25,7 +25,7 @@ struct decoding {
 };
 
 /* N bytes for a value; NULL when out of memory. */
-static uint8_t *room(struct decoding *d, size_t n)
+static uint8_t *allocate_value(struct decoding *d, size_t n)
 {
     uint8_t *p = hk_arena_alloc(d->arena, n > 0 ? n : 1);
     d->no_memory = p == NULL;
@@ -34,18 +34,18 @@ static uint8_t *room(struct decoding *d, size_t n)
 
 /* ---- one value each: false where TEXT is none, or no memory ---- */
 
-static bool same(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool keep_text(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
     (void)d;
     *out = text;
     return true;
 }
 
-static bool integer(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool decode_int64(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
     int64_t v;
     uint8_t *p;
-    if (!hk_json_i64(text, &v) || (p = room(d, 8)) == NULL)
+    if (!hk_json_i64(text, &v) || (p = allocate_value(d, 8)) == NULL)
         return false;
     put64(p, (uint64_t)v);
     *out = (struct hk_bytes){p, 8};
@@ -53,7 +53,7 @@ static bool integer(struct decoding *d, struct hk_bytes text, struct hk_bytes *o
 }
 
 /* A word for what JSON has no number for: inf, -inf, nan, or nan: with all its bits. */
-static bool parse_word(struct hk_bytes word, double *v)
+static bool parse_number_word(struct hk_bytes word, double *v)
 {
     char quoted[24];
     const size_t digits = word.n == 20 && memcmp(word.p, "nan:", 4) == 0 ? 16 : 0;
@@ -70,38 +70,38 @@ static bool parse_word(struct hk_bytes word, double *v)
 }
 
 /* A JSON number or such a word. */
-static bool parse_real(struct hk_bytes text, double *v)
+static bool parse_real_text(struct hk_bytes text, double *v)
 {
     struct hk_json j = {.text = text};
     bool number = hk_json_next(&j) == HK_JSON_NUMBER && j.span.n == text.n;
-    return number ? hk_parse_json_double(text, v) : parse_word(text, v);
+    return number ? hk_parse_json_double(text, v) : parse_number_word(text, v);
 }
 
-static bool real(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool decode_float64(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
     double v;
     uint8_t *p;
-    if (!parse_real(text, &v) || (p = room(d, 8)) == NULL)
+    if (!parse_real_text(text, &v) || (p = allocate_value(d, 8)) == NULL)
         return false;
     put_f64(p, v);
     *out = (struct hk_bytes){p, 8};
     return true;
 }
 
-static bool truth(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool decode_bool(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
     bool yes = hk_bytes_are(text, "true");
     uint8_t *p;
-    if ((!yes && !hk_bytes_are(text, "false")) || (p = room(d, 1)) == NULL)
+    if ((!yes && !hk_bytes_are(text, "false")) || (p = allocate_value(d, 1)) == NULL)
         return false;
     p[0] = yes;
     *out = (struct hk_bytes){p, 1};
     return true;
 }
 
-static bool base64(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool decode_base64_value(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
-    uint8_t *p = room(d, text.n / 4 * 3);
+    uint8_t *p = allocate_value(d, text.n / 4 * 3);
     out->p = p;
     return p != NULL && hk_decode_base64(text, p, &out->n);
 }
@@ -109,7 +109,7 @@ static bool base64(struct decoding *d, struct hk_bytes text, struct hk_bytes *ou
 /* ---- arrays ---- */
 
 /* TEXT is a JSON array of COUNT values that are no arrays or objects. */
-static bool count_elements(struct hk_bytes text, uint32_t *count)
+static bool count_array_elements(struct hk_bytes text, uint32_t *count)
 {
     struct hk_json j = {.text = text};
     enum hk_json_token token = hk_json_next(&j);
@@ -124,14 +124,14 @@ static bool count_elements(struct hk_bytes text, uint32_t *count)
 }
 
 /* Room for the blob of an array of KIND, whose bytes behind the count are at most MORE. */
-static uint8_t *begin_blob(struct decoding *d, struct hk_bytes text, enum hk_array_kind kind,
-                           uint64_t most, uint32_t *count)
+static uint8_t *make_blob_room(struct decoding *d, struct hk_bytes text, enum hk_array_kind kind,
+                               uint64_t most, uint32_t *count)
 {
     uint64_t size;
-    if (!count_elements(text, count) || !add_ok(most, 8 + 4 * ((uint64_t)*count + 1), &size) ||
-        size > UINT32_MAX)
+    if (!count_array_elements(text, count) ||
+        !add_ok(most, 8 + 4 * ((uint64_t)*count + 1), &size) || size > UINT32_MAX)
         return NULL;
-    uint8_t *p = room(d, (size_t)size);
+    uint8_t *p = allocate_value(d, (size_t)size);
     if (p != NULL) {
         put32(p, (uint32_t)kind);
         put32(p + 4, *count);
@@ -139,10 +139,10 @@ static uint8_t *begin_blob(struct decoding *d, struct hk_bytes text, enum hk_arr
     return p;
 }
 
-static bool strings(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool decode_string_array(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
     uint32_t count;
-    uint8_t *p = begin_blob(d, text, HK_ARRAY_STRING, text.n, &count);
+    uint8_t *p = make_blob_room(d, text, HK_ARRAY_STRING, text.n, &count);
     if (p == NULL)
         return false;
     const uint64_t table = 8 + 4 * ((uint64_t)count + 1);
@@ -161,11 +161,11 @@ static bool strings(struct decoding *d, struct hk_bytes text, struct hk_bytes *o
 }
 
 /* The token just read as the bits of an f32, rounded from its decimal digits. */
-static bool f32_bits(const struct hk_json *j, enum hk_json_token token, uint32_t *bits)
+static bool token_to_f32(const struct hk_json *j, enum hk_json_token token, uint32_t *bits)
 {
     bool word = token == HK_JSON_STRING;
     double v;
-    if (word ? !parse_word(j->span, &v)
+    if (word ? !parse_number_word(j->span, &v)
              : token != HK_JSON_NUMBER || !hk_parse_json_double(j->span, &v))
         return false;
     float f = word ? 0 : (float)v;
@@ -175,7 +175,7 @@ static bool f32_bits(const struct hk_json *j, enum hk_json_token token, uint32_t
     return true;
 }
 
-static bool i32_bits(const struct hk_json *j, enum hk_json_token token, uint32_t *bits)
+static bool token_to_i32(const struct hk_json *j, enum hk_json_token token, uint32_t *bits)
 {
     int64_t v;
     if (token != HK_JSON_NUMBER || !hk_json_i64(j->span, &v) || v < INT32_MIN || v > INT32_MAX)
@@ -184,11 +184,11 @@ static bool i32_bits(const struct hk_json *j, enum hk_json_token token, uint32_t
     return true;
 }
 
-static bool words(struct decoding *d, struct hk_bytes text, enum hk_array_kind kind,
-                  struct hk_bytes *out)
+static bool decode_word_array(struct decoding *d, struct hk_bytes text, enum hk_array_kind kind,
+                              struct hk_bytes *out)
 {
     uint32_t count;
-    uint8_t *p = begin_blob(d, text, kind, 0, &count);
+    uint8_t *p = make_blob_room(d, text, kind, 0, &count);
     if (p == NULL)
         return false;
     struct hk_json j = {.text = text};
@@ -196,7 +196,8 @@ static bool words(struct decoding *d, struct hk_bytes text, enum hk_array_kind k
     for (uint32_t i = 0; i < count; i++) {
         uint32_t bits;
         enum hk_json_token token = hk_json_next(&j);
-        if (!(kind == HK_ARRAY_F32 ? f32_bits(&j, token, &bits) : i32_bits(&j, token, &bits)))
+        if (!(kind == HK_ARRAY_F32 ? token_to_f32(&j, token, &bits)
+                                   : token_to_i32(&j, token, &bits)))
             return false;
         put32(p + 8 + 4 * (uint64_t)i, bits);
     }
@@ -204,14 +205,14 @@ static bool words(struct decoding *d, struct hk_bytes text, enum hk_array_kind k
     return true;
 }
 
-static bool f32s(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool decode_f32_array(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
-    return words(d, text, HK_ARRAY_F32, out);
+    return decode_word_array(d, text, HK_ARRAY_F32, out);
 }
 
-static bool i32s(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
+static bool decode_i32_array(struct decoding *d, struct hk_bytes text, struct hk_bytes *out)
 {
-    return words(d, text, HK_ARRAY_I32, out);
+    return decode_word_array(d, text, HK_ARRAY_I32, out);
 }
 
 /* ---- all of them ---- */
@@ -221,15 +222,20 @@ static const struct kind {
     enum hk_meta_type type;
     bool (*decode)(struct decoding *d, struct hk_bytes text, struct hk_bytes *out);
 } kinds[] = {
-    {"int64", HK_META_INT64, integer},      {"float64", HK_META_FLOAT64, real},
-    {"bool", HK_META_BOOL, truth},          {"json", HK_META_JSON, same},
-    {"json<base64>", HK_META_JSON, base64}, {"string<base64>", HK_META_STRING, base64},
-    {"bytes", HK_META_BYTES, base64},       {"array<string>", HK_META_BYTES, strings},
-    {"array<f32>", HK_META_BYTES, f32s},    {"array<i32>", HK_META_BYTES, i32s},
+    {"int64", HK_META_INT64, decode_int64},
+    {"float64", HK_META_FLOAT64, decode_float64},
+    {"bool", HK_META_BOOL, decode_bool},
+    {"json", HK_META_JSON, keep_text},
+    {"json<base64>", HK_META_JSON, decode_base64_value},
+    {"string<base64>", HK_META_STRING, decode_base64_value},
+    {"bytes", HK_META_BYTES, decode_base64_value},
+    {"array<string>", HK_META_BYTES, decode_string_array},
+    {"array<f32>", HK_META_BYTES, decode_f32_array},
+    {"array<i32>", HK_META_BYTES, decode_i32_array},
 };
 
 /* The kind that the string just read names, or NULL. */
-static const struct kind *kind_of(const struct hk_json *j)
+static const struct kind *find_value_kind(const struct hk_json *j)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (hk_json_is(j, kinds[i].name))
@@ -237,7 +243,7 @@ static const struct kind *kind_of(const struct hk_json *j)
     return NULL;
 }
 
-static struct hk_bytes kv_name(const void *table, size_t i)
+static struct hk_bytes metadata_key_at(const void *table, size_t i)
 {
     return ((const struct hk_kv *)table)[i].key;
 }
@@ -251,13 +257,13 @@ struct applying {
     struct hk_error *err;
 };
 
-static enum hk_status no_types(const struct applying *a, const char *why)
+static enum hk_status fail_types(const struct applying *a, const char *why)
 {
     return hk_fail(a->err, HK_E_FORMAT, a->offset, "key hk.types: %s", why);
 }
 
 /* The pair that the key just read names. */
-static enum hk_status find(struct applying *a, size_t *out)
+static enum hk_status find_typed_pair(struct applying *a, size_t *out)
 {
     struct hk_bytes key = a->j.span;
     if (a->j.escaped) {
@@ -266,7 +272,7 @@ static enum hk_status find(struct applying *a, size_t *out)
             return hk_fail_nomem(a->err);
         key = (struct hk_bytes){p, hk_json_decode(&a->j, p)};
     }
-    size_t i = hk_index_find(&a->index, a->f->kvs, kv_name, key);
+    size_t i = hk_index_find(&a->index, a->f->kvs, metadata_key_at, key);
     if (i == SIZE_MAX || a->done[i])
         return hk_fail(a->err, HK_E_FORMAT, a->offset, "key %.*s %s hk.types", HK_STR(key),
                        i == SIZE_MAX ? "is missing that is in" : "occurs again in");
@@ -275,17 +281,17 @@ static enum hk_status find(struct applying *a, size_t *out)
     return HK_OK;
 }
 
-static enum hk_status apply_one(struct applying *a)
+static enum hk_status apply_type(struct applying *a)
 {
     size_t i = 0;
-    enum hk_status status = find(a, &i);
+    enum hk_status status = find_typed_pair(a, &i);
     if (status != HK_OK)
         return status;
     struct hk_kv *kv = &a->f->kvs[i];
     if (hk_json_next(&a->j) != HK_JSON_STRING)
         return hk_fail(a->err, HK_E_FORMAT, kv->offset, "key %.*s: its type is no string",
                        HK_STR(kv->key));
-    const struct kind *kind = kind_of(&a->j);
+    const struct kind *kind = find_value_kind(&a->j);
     if (kind == NULL)
         return hk_fail(a->err, HK_E_FORMAT, kv->offset, "key %.*s: unknown type '%.*s'",
                        HK_STR(kv->key), HK_STR(a->j.span));
@@ -300,18 +306,18 @@ static enum hk_status apply_one(struct applying *a)
     return HK_OK;
 }
 
-static enum hk_status apply_all(struct applying *a)
+static enum hk_status apply_all_types(struct applying *a)
 {
     enum hk_json_token token = hk_json_next(&a->j);
     if (token != HK_JSON_OBJECT)
-        return no_types(a, "it is no JSON object");
+        return fail_types(a, "it is no JSON object");
     while ((token = hk_json_next(&a->j)) == HK_JSON_KEY) {
-        enum hk_status status = apply_one(a);
+        enum hk_status status = apply_type(a);
         if (status != HK_OK)
             return status;
     }
     if (token != HK_JSON_OBJECT_END || hk_json_next(&a->j) != HK_JSON_END)
-        return no_types(a, a->j.why);
+        return fail_types(a, a->j.why);
     return HK_OK;
 }
 
@@ -321,10 +327,11 @@ enum hk_status hk_st_apply_types(struct hk_file *f, struct hk_bytes text, uint64
     struct applying a = {.f = f, .j = {.text = text}, .offset = offset, .err = err};
     enum hk_status status = HK_E_NOMEM;
     a.done = calloc(f->kv_count + 1, sizeof *a.done);
-    if (a.done == NULL || !hk_index_build(&a.index, f->kvs, f->kv_count, kv_name, NULL, NULL))
+    if (a.done == NULL ||
+        !hk_index_build(&a.index, f->kvs, f->kv_count, metadata_key_at, NULL, NULL))
         hk_fail_nomem(err);
     else
-        status = apply_all(&a);
+        status = apply_all_types(&a);
     free(a.done);
     hk_index_free(&a.index);
     return status;
@@ -340,7 +347,7 @@ static bool strings_are_utf8(const struct hk_array *a)
     return true;
 }
 
-static void put_element(struct hk_buf *b, const struct hk_array *a, uint32_t i)
+static void put_array_element(struct hk_buf *b, const struct hk_array *a, uint32_t i)
 {
     char number[16];
     switch (a->kind) {
@@ -357,24 +364,24 @@ static void put_element(struct hk_buf *b, const struct hk_array *a, uint32_t i)
     }
 }
 
-static void put_array(struct hk_buf *b, const struct hk_array *a)
+static void put_json_text_array(struct hk_buf *b, const struct hk_array *a)
 {
     hk_buf_text(b, "[");
     for (uint32_t i = 0; i < a->count; i++) {
         hk_buf_text(b, i > 0 ? "," : "");
-        put_element(b, a, i);
+        put_array_element(b, a, i);
     }
     hk_buf_text(b, "]");
 }
 
-static const char *put_bytes(struct hk_buf *b, struct hk_bytes value)
+static const char *put_bytes_value(struct hk_buf *b, struct hk_bytes value)
 {
     static const char *const names[] = {[HK_ARRAY_STRING] = "array<string>",
                                         [HK_ARRAY_F32] = "array<f32>",
                                         [HK_ARRAY_I32] = "array<i32>"};
     struct hk_array a;
     if (hk_array_from_blob(value, &a) && (a.kind != HK_ARRAY_STRING || strings_are_utf8(&a))) {
-        put_array(b, &a);
+        put_json_text_array(b, &a);
         return names[a.kind];
     }
     hk_put_base64(b, value);
@@ -382,8 +389,8 @@ static const char *put_bytes(struct hk_buf *b, struct hk_bytes value)
 }
 
 /* Text as such, base64 where it is not UTF-8. */
-static const char *put_text(struct hk_buf *b, struct hk_bytes value, const char *name,
-                            const char *coded)
+static const char *put_text_value(struct hk_buf *b, struct hk_bytes value, const char *name,
+                                  const char *coded)
 {
     if (!hk_utf8_valid(value)) {
         hk_put_base64(b, value);
@@ -393,7 +400,7 @@ static const char *put_text(struct hk_buf *b, struct hk_bytes value, const char 
     return name;
 }
 
-static const char *put_real(struct hk_buf *b, struct hk_bytes value)
+static const char *put_float64_value(struct hk_buf *b, struct hk_bytes value)
 {
     struct hk_buf text = {0};
     hk_put_json_double(&text, le_f64(value.p), 17);
@@ -407,16 +414,16 @@ static const char *put_real(struct hk_buf *b, struct hk_bytes value)
 }
 
 /* The text of KV's value to B; its *TYPE, NULL of a plain string. */
-static enum hk_status put_value(struct hk_buf *b, const struct hk_kv *kv, const char **type,
-                                struct hk_error *err)
+static enum hk_status put_metadata_value(struct hk_buf *b, const struct hk_kv *kv,
+                                         const char **type, struct hk_error *err)
 {
     char number[24];
     switch (kv->type) {
     case HK_META_STRING:
-        *type = put_text(b, kv->value, NULL, "string<base64>");
+        *type = put_text_value(b, kv->value, NULL, "string<base64>");
         return HK_OK;
     case HK_META_JSON:
-        *type = put_text(b, kv->value, "json", "json<base64>");
+        *type = put_text_value(b, kv->value, "json", "json<base64>");
         return HK_OK;
     case HK_META_INT64:
         snprintf(number, sizeof number, "%" PRId64, (int64_t)le64(kv->value.p));
@@ -424,7 +431,7 @@ static enum hk_status put_value(struct hk_buf *b, const struct hk_kv *kv, const 
         *type = "int64";
         return HK_OK;
     case HK_META_FLOAT64:
-        *type = put_real(b, kv->value);
+        *type = put_float64_value(b, kv->value);
         return HK_OK;
     case HK_META_BOOL:
         if (kv->value.p[0] > 1)
@@ -434,14 +441,14 @@ static enum hk_status put_value(struct hk_buf *b, const struct hk_kv *kv, const 
         *type = "bool";
         return HK_OK;
     default:
-        *type = put_bytes(b, kv->value);
+        *type = put_bytes_value(b, kv->value);
         return HK_OK;
     }
 }
 
 /* "KEY":"VALUE", and what KV adds to TYPES. */
-static enum hk_status put_pair(struct hk_buf *b, struct hk_buf *types, const struct hk_kv *kv,
-                               struct hk_error *err)
+static enum hk_status put_typed_pair(struct hk_buf *b, struct hk_buf *types, const struct hk_kv *kv,
+                                     struct hk_error *err)
 {
     if (hk_bytes_are(kv->key, "hk.types"))
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
@@ -452,7 +459,7 @@ static enum hk_status put_pair(struct hk_buf *b, struct hk_buf *types, const str
                        HK_STR(kv->key));
     struct hk_buf text = {0};
     const char *type = NULL;
-    enum hk_status status = put_value(&text, kv, &type, err);
+    enum hk_status status = put_metadata_value(&text, kv, &type, err);
     if (status == HK_OK && text.failed)
         status = hk_fail_nomem(err);
     if (status == HK_OK) {
@@ -478,37 +485,41 @@ struct members {
     bool any;
 };
 
-static enum hk_status put_member(struct members *m, const struct hk_kv *kv, struct hk_error *err)
+static enum hk_status put_metadata_member(struct members *m, const struct hk_kv *kv,
+                                          struct hk_error *err)
 {
     hk_buf_text(m->b, m->any ? "," : "\"__metadata__\":{");
     m->any = true;
-    return put_pair(m->b, &m->types, kv, err);
+    return put_typed_pair(m->b, &m->types, kv, err);
 }
 
-static struct hk_bytes bytes(const char *s)
+static struct hk_bytes bytes_of_text(const char *s)
 {
     return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
 }
 
 /* What a .hk made from GGUF F would have too, so that types that .hk does not tell apart stay. */
-static enum hk_status put_source(struct members *m, const struct hk_file *f, struct hk_error *err)
+static enum hk_status put_gguf_source(struct members *m, const struct hk_file *f,
+                                      struct hk_error *err)
 {
     uint8_t version[8];
     char *types = NULL;
     put64(version, f->header.version_major);
     enum hk_status status = hk_gguf_types_text(f, &types, err);
     struct hk_kv kvs[] = {
-        {bytes("hk.source.format"), bytes("gguf"), .type = HK_META_STRING},
-        {bytes("hk.source.gguf_version"), {version, sizeof version}, .type = HK_META_INT64},
-        {bytes("hk.gguf.types"), bytes(types != NULL ? types : ""), .type = HK_META_JSON},
+        {bytes_of_text("hk.source.format"), bytes_of_text("gguf"), .type = HK_META_STRING},
+        {bytes_of_text("hk.source.gguf_version"), {version, sizeof version}, .type = HK_META_INT64},
+        {bytes_of_text("hk.gguf.types"), bytes_of_text(types != NULL ? types : ""),
+         .type = HK_META_JSON},
     };
     for (size_t i = 0; status == HK_OK && i < (types != NULL ? 3 : 2); i++)
-        status = put_member(m, &kvs[i], err);
+        status = put_metadata_member(m, &kvs[i], err);
     free(types);
     return status;
 }
 
-static enum hk_status put_pairs(struct members *m, const struct hk_file *f, struct hk_error *err)
+static enum hk_status put_metadata_pairs(struct members *m, const struct hk_file *f,
+                                         struct hk_error *err)
 {
     const bool gguf = f->format == HK_FORMAT_GGUF;
     enum hk_status status = gguf ? hk_gguf_refuse_keys(f, err) : HK_OK;
@@ -516,15 +527,15 @@ static enum hk_status put_pairs(struct members *m, const struct hk_file *f, stru
         const struct hk_kv *kv = &f->kvs[i];
         /* How a .hk is laid out: of no meaning here. */
         if (!hk_is_shard_key(f, kv) && !hk_bytes_are(kv->key, "hk.alignment"))
-            status = put_member(m, kv, err);
+            status = put_metadata_member(m, kv, err);
     }
-    return status == HK_OK && gguf ? put_source(m, f, err) : status;
+    return status == HK_OK && gguf ? put_gguf_source(m, f, err) : status;
 }
 
 enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err)
 {
     struct members m = {.b = b};
-    enum hk_status status = put_pairs(&m, f, err);
+    enum hk_status status = put_metadata_pairs(&m, f, err);
     if (status == HK_OK && m.types.n > 0) {
         hk_buf_text(&m.types, "}");
         hk_buf_text(b, ",\"hk.types\":");

@@ -35,7 +35,7 @@ static bool is_safetensors_form(const struct hk_tensor *t, const struct hk_geome
 /* ---- what is decoded ---- */
 
 /* Whether T's bytes are what safetensors means by its dtype. */
-static bool is_plain(const struct hk_tensor *t, size_t i)
+static bool is_stored_as_dtype(const struct hk_tensor *t, size_t i)
 {
     struct hk_geometry g;
     return dtype_of(t->type) != NULL && hk_geometry(t, i, NULL, &g) && !g.mislabelled &&
@@ -51,7 +51,7 @@ static enum hk_type dense_type(unsigned type, enum hk_type wanted)
 }
 
 /* f32 holds what a decoder gives. */
-static void tell(const struct hk_convert_options *opt, const size_t *decoded)
+static void report_decoded(const struct hk_convert_options *opt, const size_t *decoded)
 {
     for (unsigned type = 0; type < HK_TYPE_CODES; type++) {
         const struct hk_type_info *info = hk_type_info(type);
@@ -65,7 +65,7 @@ static void tell(const struct hk_convert_options *opt, const size_t *decoded)
 }
 
 /* What a GGUF says of its quantisation is not true of decoded tensors. */
-static void drop_outdated(struct hk_view *v, const struct hk_convert_options *opt)
+static void drop_quantisation_keys(struct hk_view *v, const struct hk_convert_options *opt)
 {
     static const char *const keys[] = {"general.file_type", "general.quantization_version"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -86,7 +86,7 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
     for (size_t i = 0; status == HK_OK && i < v->file->tensor_count; i++) {
         const struct hk_tensor *t = &v->file->tensors[i];
         const unsigned type = t->type;
-        if (v->file->how[i].made != NULL || is_plain(t, i))
+        if (v->file->how[i].made != NULL || is_stored_as_dtype(t, i))
             continue;
         status = hk_view_decode(v, i, dense_type(type, opt->dense), err);
         any = true;
@@ -94,8 +94,8 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
             decoded[type]++;
     }
     if (status == HK_OK && any) {
-        tell(opt, decoded);
-        drop_outdated(v, opt);
+        report_decoded(opt, decoded);
+        drop_quantisation_keys(v, opt);
     }
     return status;
 }
@@ -128,42 +128,46 @@ struct plan {
     uint64_t data;      /* bytes that follow it */
 };
 
-static enum hk_status refuse(const struct hk_tensor *t, const char *why, const char *what,
-                             struct hk_error *err)
+static enum hk_status refuse_for_safetensors(const struct hk_tensor *t, const char *why,
+                                             const char *what, struct hk_error *err)
 {
     return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset, "tensor %.*s: %s%s", HK_STR(t->name),
                    why, what);
 }
 
 /* Whether the bytes of T, number INDEX, are what safetensors means by its dtype. */
-static enum hk_status check_bytes(const struct hk_tensor *t, uint64_t index, struct hk_error *err)
+static enum hk_status check_dtype_bytes(const struct hk_tensor *t, uint64_t index,
+                                        struct hk_error *err)
 {
     const struct hk_type_info *info = hk_type_info(t->type);
     struct hk_geometry g;
     if (dtype_of(t->type) == NULL)
-        return refuse(t, "safetensors has no dtype for ",
-                      info == NULL ? "a type of that number" : info->name, err);
+        return refuse_for_safetensors(t, "safetensors has no dtype for ",
+                                      info == NULL ? "a type of that number" : info->name, err);
     if (t->sparsity != HK_SPARSITY_NONE)
-        return refuse(t, "safetensors has no sparsity ", hk_sparsity_name(t->sparsity), err);
+        return refuse_for_safetensors(t, "safetensors has no sparsity ",
+                                      hk_sparsity_name(t->sparsity), err);
     if (t->layout != HK_LAYOUT_ROW_MAJOR)
-        return refuse(t, "safetensors has no layout ", hk_layout_name(t->layout), err);
+        return refuse_for_safetensors(t, "safetensors has no layout ", hk_layout_name(t->layout),
+                                      err);
     if (t->scale_size != 0 || t->residual_size != 0)
-        return refuse(t, "safetensors has no scale or residual section", "", err);
+        return refuse_for_safetensors(t, "safetensors has no scale or residual section", "", err);
     if (!hk_geometry(t, index, NULL, &g) || !is_safetensors_form(t, &g))
-        return refuse(t, "its bytes are not those of type ", info->name, err);
+        return refuse_for_safetensors(t, "its bytes are not those of type ", info->name, err);
     return HK_OK;
 }
 
-static enum hk_status check_name(const struct hk_tensor *t, struct hk_error *err)
+static enum hk_status check_safetensors_name(const struct hk_tensor *t, struct hk_error *err)
 {
     if (!hk_utf8_valid(t->name))
-        return refuse(t, "its name is not UTF-8, which a safetensors file cannot carry", "", err);
+        return refuse_for_safetensors(
+            t, "its name is not UTF-8, which a safetensors file cannot carry", "", err);
     if (hk_bytes_are(t->name, "__metadata__"))
-        return refuse(t, "safetensors keeps this name for metadata", "", err);
+        return refuse_for_safetensors(t, "safetensors keeps this name for metadata", "", err);
     return HK_OK;
 }
 
-static void put_number(struct hk_buf *b, const char *before, uint64_t v)
+static void put_json_number(struct hk_buf *b, const char *before, uint64_t v)
 {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, v);
@@ -172,7 +176,8 @@ static void put_number(struct hk_buf *b, const char *before, uint64_t v)
 }
 
 /* The entry of T, whose bytes are those of STORED. */
-static void put_entry(struct plan *p, const struct hk_tensor *t, const struct hk_tensor *stored)
+static void put_tensor_entry(struct plan *p, const struct hk_tensor *t,
+                             const struct hk_tensor *stored)
 {
     struct hk_buf *b = &p->head;
     hk_json_quote(b, t->name);
@@ -180,30 +185,30 @@ static void put_entry(struct plan *p, const struct hk_tensor *t, const struct hk
     hk_buf_text(b, dtype_of(stored->type));
     hk_buf_text(b, "\",\"shape\":[");
     for (unsigned i = 0; i < t->ndim; i++)
-        put_number(b, i > 0 ? "," : "", t->shape[i]);
-    put_number(b, "],\"data_offsets\":[", p->data);
-    put_number(b, ",", p->data + stored->data_size);
+        put_json_number(b, i > 0 ? "," : "", t->shape[i]);
+    put_json_number(b, "],\"data_offsets\":[", p->data);
+    put_json_number(b, ",", p->data + stored->data_size);
     hk_buf_text(b, "]},");
 }
 
-static enum hk_status put_tensor(struct plan *p, size_t i, struct hk_error *err)
+static enum hk_status put_planned_entry(struct plan *p, size_t i, struct hk_error *err)
 {
     const struct hk_tensor *t = &p->f->tensors[i], *stored;
-    enum hk_status status = check_name(t, err);
+    enum hk_status status = check_safetensors_name(t, err);
     if (status == HK_OK)
         status = hk_tensor_resolve(p->f, t, &stored, err);
     if (status == HK_OK)
-        status = check_bytes(stored, (uint64_t)(stored - p->f->tensors), err);
+        status = check_dtype_bytes(stored, (uint64_t)(stored - p->f->tensors), err);
     if (status != HK_OK)
         return status;
-    put_entry(p, t, stored);
+    put_tensor_entry(p, t, stored);
     if (!add_ok(p->data, stored->data_size, &p->data) || p->data > INT64_MAX / 2)
         return hk_fail(err, HK_E_RANGE, t->entry_offset, "the file would be too large");
     return HK_OK;
 }
 
 /* Close the header behind its last member, fill it up with blanks and tell its length. */
-static enum hk_status close_head(struct plan *p, struct hk_error *err)
+static enum hk_status close_header(struct plan *p, struct hk_error *err)
 {
     struct hk_buf *b = &p->head;
     if (b->failed)
@@ -224,18 +229,18 @@ static enum hk_status close_head(struct plan *p, struct hk_error *err)
 }
 
 /* P->head is the caller's to free, also after a failure. */
-static enum hk_status make_plan(struct plan *p, struct hk_error *err)
+static enum hk_status plan_safetensors(struct plan *p, struct hk_error *err)
 {
     hk_buf_u64(&p->head, 0);
     hk_buf_text(&p->head, "{");
     enum hk_status status = hk_st_put_metadata(&p->head, p->f, err);
     for (size_t i = 0; status == HK_OK && i < p->f->tensor_count; i++)
-        status = put_tensor(p, i, err);
-    return status == HK_OK ? close_head(p, err) : status;
+        status = put_planned_entry(p, i, err);
+    return status == HK_OK ? close_header(p, err) : status;
 }
 
-static enum hk_status write_planned(const struct plan *p, struct hk_copying *c,
-                                    struct hk_error *err)
+static enum hk_status write_planned_safetensors(const struct plan *p, struct hk_copying *c,
+                                                struct hk_error *err)
 {
     const uint64_t start = hk_out_offset(c->out), planned = p->head.n + p->data;
     enum hk_status status = hk_copying_begin(c, err);
@@ -259,9 +264,9 @@ enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_conv
 {
     struct plan p = {.f = f};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};
-    enum hk_status status = make_plan(&p, err);
+    enum hk_status status = plan_safetensors(&p, err);
     if (status == HK_OK)
-        status = write_planned(&p, &c, err);
+        status = write_planned_safetensors(&p, &c, err);
     hk_copying_end(&c);
     hk_buf_free(&p.head);
     return status;
@@ -270,7 +275,7 @@ enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_conv
 enum hk_status hk_safetensors_size(const struct hk_file *f, uint64_t *size, struct hk_error *err)
 {
     struct plan p = {.f = f};
-    enum hk_status status = make_plan(&p, err);
+    enum hk_status status = plan_safetensors(&p, err);
     if (status == HK_OK)
         *size = p.head.n + p.data;
     hk_buf_free(&p.head);
