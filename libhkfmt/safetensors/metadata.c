@@ -284,9 +284,9 @@ static enum hk_status find_typed_pair(struct applying *a, size_t *out)
 static enum hk_status apply_type(struct applying *a)
 {
     size_t i = 0;
-    enum hk_status status = find_typed_pair(a, &i);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = find_typed_pair(a, &i);
+    if (st != HK_OK)
+        return st;
     struct hk_kv *kv = &a->f->kvs[i];
     if (hk_json_next(&a->j) != HK_JSON_STRING)
         return hk_fail(a->err, HK_E_FORMAT, kv->offset, "key %.*s: its type is no string",
@@ -312,9 +312,9 @@ static enum hk_status apply_all_types(struct applying *a)
     if (token != HK_JSON_OBJECT)
         return fail_types(a, "it is no JSON object");
     while ((token = hk_json_next(&a->j)) == HK_JSON_KEY) {
-        enum hk_status status = apply_type(a);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = apply_type(a);
+        if (st != HK_OK)
+            return st;
     }
     if (token != HK_JSON_OBJECT_END || hk_json_next(&a->j) != HK_JSON_END)
         return fail_types(a, a->j.why);
@@ -325,16 +325,16 @@ enum hk_status hk_st_apply_types(struct hk_file *f, struct hk_bytes text, uint64
                                  struct hk_error *err)
 {
     struct applying a = {.f = f, .j = {.text = text}, .offset = offset, .err = err};
-    enum hk_status status = HK_E_NOMEM;
+    enum hk_status st = HK_E_NOMEM;
     a.done = calloc(f->kv_count + 1, sizeof *a.done);
     if (a.done == NULL ||
         !hk_index_build(&a.index, f->kvs, f->kv_count, metadata_key_at, NULL, NULL))
         hk_fail_nomem(err);
     else
-        status = apply_all_types(&a);
+        st = apply_all_types(&a);
     free(a.done);
     hk_index_free(&a.index);
-    return status;
+    return st;
 }
 
 /* ---- writing ---- */
@@ -459,15 +459,15 @@ static enum hk_status put_typed_pair(struct hk_buf *b, struct hk_buf *types, con
                        HK_STR(kv->key));
     struct hk_buf text = {0};
     const char *type = NULL;
-    enum hk_status status = put_metadata_value(&text, kv, &type, err);
-    if (status == HK_OK && text.failed)
-        status = hk_fail_nomem(err);
-    if (status == HK_OK) {
+    enum hk_status st = put_metadata_value(&text, kv, &type, err);
+    if (st == HK_OK && text.failed)
+        st = hk_fail_nomem(err);
+    if (st == HK_OK) {
         hk_json_quote(b, kv->key);
         hk_buf_text(b, ":");
         hk_json_quote(b, (struct hk_bytes){text.p, text.n});
     }
-    if (status == HK_OK && type != NULL) {
+    if (st == HK_OK && type != NULL) {
         hk_buf_text(types, types->n > 0 ? "," : "{");
         hk_json_quote(types, kv->key);
         hk_buf_text(types, ":\"");
@@ -475,7 +475,7 @@ static enum hk_status put_typed_pair(struct hk_buf *b, struct hk_buf *types, con
         hk_buf_text(types, "\"");
     }
     hk_buf_free(&text);
-    return status;
+    return st;
 }
 
 /* __metadata__ in the making. */
@@ -505,45 +505,45 @@ static enum hk_status put_gguf_source(struct members *m, const struct hk_file *f
     uint8_t version[8];
     char *types = NULL;
     put64(version, f->header.version_major);
-    enum hk_status status = hk_gguf_types_text(f, &types, err);
+    enum hk_status st = hk_gguf_types_text(f, &types, err);
     struct hk_kv kvs[] = {
         {bytes_of_text("hk.source.format"), bytes_of_text("gguf"), .type = HK_META_STRING},
         {bytes_of_text("hk.source.gguf_version"), {version, sizeof version}, .type = HK_META_INT64},
         {bytes_of_text("hk.gguf.types"), bytes_of_text(types != NULL ? types : ""),
          .type = HK_META_JSON},
     };
-    for (size_t i = 0; status == HK_OK && i < (types != NULL ? 3 : 2); i++)
-        status = put_metadata_member(m, &kvs[i], err);
+    for (size_t i = 0; st == HK_OK && i < (types != NULL ? 3 : 2); i++)
+        st = put_metadata_member(m, &kvs[i], err);
     free(types);
-    return status;
+    return st;
 }
 
 static enum hk_status put_metadata_pairs(struct members *m, const struct hk_file *f,
                                          struct hk_error *err)
 {
     const bool gguf = f->format == HK_FORMAT_GGUF;
-    enum hk_status status = gguf ? hk_gguf_refuse_keys(f, err) : HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++) {
+    enum hk_status st = gguf ? hk_gguf_refuse_keys(f, err) : HK_OK;
+    for (size_t i = 0; st == HK_OK && i < f->kv_count; i++) {
         const struct hk_kv *kv = &f->kvs[i];
         /* How a .hk is laid out: of no meaning here. */
         if (!hk_is_shard_key(f, kv) && !hk_bytes_are(kv->key, "hk.alignment"))
-            status = put_metadata_member(m, kv, err);
+            st = put_metadata_member(m, kv, err);
     }
-    return status == HK_OK && gguf ? put_gguf_source(m, f, err) : status;
+    return st == HK_OK && gguf ? put_gguf_source(m, f, err) : st;
 }
 
 enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err)
 {
     struct members m = {.b = b};
-    enum hk_status status = put_metadata_pairs(&m, f, err);
-    if (status == HK_OK && m.types.n > 0) {
+    enum hk_status st = put_metadata_pairs(&m, f, err);
+    if (st == HK_OK && m.types.n > 0) {
         hk_buf_text(&m.types, "}");
         hk_buf_text(b, ",\"hk.types\":");
         hk_json_quote(b, (struct hk_bytes){m.types.p, m.types.n});
     }
     hk_buf_text(b, m.any ? "}," : "");
-    if (status == HK_OK && (b->failed || m.types.failed))
-        status = hk_fail_nomem(err);
+    if (st == HK_OK && (b->failed || m.types.failed))
+        st = hk_fail_nomem(err);
     hk_buf_free(&m.types);
-    return status;
+    return st;
 }

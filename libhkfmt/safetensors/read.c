@@ -35,19 +35,18 @@ static uint64_t offset_in_file(size_t at)
 static bool fail_reading(struct reader *r, enum hk_status status, uint64_t offset, const char *fmt,
                          ...) HK_PRINTF(4, 5);
 
-static bool fail_reading(struct reader *r, enum hk_status status, uint64_t offset, const char *fmt,
-                         ...)
+static bool fail_reading(struct reader *r, enum hk_status st, uint64_t offset, const char *fmt, ...)
 {
     char text[256];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    r->status = status;
+    r->status = st;
     if (r->kind == NULL)
-        hk_fail(r->err, status, offset, "%s", text);
+        hk_fail(r->err, st, offset, "%s", text);
     else
-        hk_fail(r->err, status, offset, "%s %.*s: %s", r->kind, HK_STR(r->name), text);
+        hk_fail(r->err, st, offset, "%s %.*s: %s", r->kind, HK_STR(r->name), text);
     return false;
 }
 

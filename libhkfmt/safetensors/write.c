@@ -81,23 +81,23 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
 {
     size_t decoded[HK_TYPE_CODES] = {0};
     bool any = false;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     v->max_output = opt->max_output;
-    for (size_t i = 0; status == HK_OK && i < v->file->tensor_count; i++) {
+    for (size_t i = 0; st == HK_OK && i < v->file->tensor_count; i++) {
         const struct hk_tensor *t = &v->file->tensors[i];
         const unsigned type = t->type;
         if (v->file->how[i].made != NULL || is_stored_as_dtype(t, i))
             continue;
-        status = hk_view_decode(v, i, dense_type(type, opt->dense), err);
+        st = hk_view_decode(v, i, dense_type(type, opt->dense), err);
         any = true;
         if (type < HK_TYPE_CODES)
             decoded[type]++;
     }
-    if (status == HK_OK && any) {
+    if (st == HK_OK && any) {
         report_decoded(opt, decoded);
         drop_quantisation_keys(v, opt);
     }
-    return status;
+    return st;
 }
 
 enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
@@ -107,15 +107,15 @@ enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
     *out = NULL;
     if (f->format == HK_FORMAT_SAFETENSORS && f->part_count == 1)
         return HK_OK;
-    enum hk_status status = hk_view_new(&v, f, err);
-    if (status == HK_OK)
-        status = hk_st_decode(v, opt, err);
-    if (status == HK_OK)
-        status = hk_view_ready(v, err);
-    if (status != HK_OK)
+    enum hk_status st = hk_view_new(&v, f, err);
+    if (st == HK_OK)
+        st = hk_st_decode(v, opt, err);
+    if (st == HK_OK)
+        st = hk_view_ready(v, err);
+    if (st != HK_OK)
         hk_view_free(&v);
     *out = v;
-    return status;
+    return st;
 }
 
 /* ---- the header ---- */
@@ -194,13 +194,13 @@ static void put_tensor_entry(struct plan *p, const struct hk_tensor *t,
 static enum hk_status put_planned_entry(struct plan *p, size_t i, struct hk_error *err)
 {
     const struct hk_tensor *t = &p->f->tensors[i], *stored;
-    enum hk_status status = check_safetensors_name(t, err);
-    if (status == HK_OK)
-        status = hk_tensor_resolve(p->f, t, &stored, err);
-    if (status == HK_OK)
-        status = check_dtype_bytes(stored, (uint64_t)(stored - p->f->tensors), err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = check_safetensors_name(t, err);
+    if (st == HK_OK)
+        st = hk_tensor_resolve(p->f, t, &stored, err);
+    if (st == HK_OK)
+        st = check_dtype_bytes(stored, (uint64_t)(stored - p->f->tensors), err);
+    if (st != HK_OK)
+        return st;
     put_tensor_entry(p, t, stored);
     if (!add_ok(p->data, stored->data_size, &p->data) || p->data > INT64_MAX / 2)
         return hk_fail(err, HK_E_RANGE, t->entry_offset, "the file would be too large");
@@ -233,30 +233,30 @@ static enum hk_status plan_safetensors(struct plan *p, struct hk_error *err)
 {
     hk_buf_u64(&p->head, 0);
     hk_buf_text(&p->head, "{");
-    enum hk_status status = hk_st_put_metadata(&p->head, p->f, err);
-    for (size_t i = 0; status == HK_OK && i < p->f->tensor_count; i++)
-        status = put_planned_entry(p, i, err);
-    return status == HK_OK ? close_header(p, err) : status;
+    enum hk_status st = hk_st_put_metadata(&p->head, p->f, err);
+    for (size_t i = 0; st == HK_OK && i < p->f->tensor_count; i++)
+        st = put_planned_entry(p, i, err);
+    return st == HK_OK ? close_header(p, err) : st;
 }
 
 static enum hk_status write_planned_safetensors(const struct plan *p, struct hk_copying *c,
                                                 struct hk_error *err)
 {
     const uint64_t start = hk_out_offset(c->out), planned = p->head.n + p->data;
-    enum hk_status status = hk_copying_begin(c, err);
-    if (status == HK_OK)
-        status = hk_out_expect(c->out, planned, err);
-    if (status == HK_OK)
-        status = hk_out_write(c->out, p->head.p, p->head.n, err);
-    for (size_t i = 0; status == HK_OK && i < p->f->tensor_count; i++)
-        status = hk_copy_tensor(c, i, err);
-    if (status == HK_OK)
-        status = hk_copying_finish(c, err);
+    enum hk_status st = hk_copying_begin(c, err);
+    if (st == HK_OK)
+        st = hk_out_expect(c->out, planned, err);
+    if (st == HK_OK)
+        st = hk_out_write(c->out, p->head.p, p->head.n, err);
+    for (size_t i = 0; st == HK_OK && i < p->f->tensor_count; i++)
+        st = hk_copy_tensor(c, i, err);
+    if (st == HK_OK)
+        st = hk_copying_finish(c, err);
     const uint64_t written = hk_out_offset(c->out) - start;
-    if (status == HK_OK && written != planned)
-        status = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "%llu bytes were written, not %llu",
-                         (unsigned long long)written, (unsigned long long)planned);
-    return status;
+    if (st == HK_OK && written != planned)
+        st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "%llu bytes were written, not %llu",
+                     (unsigned long long)written, (unsigned long long)planned);
+    return st;
 }
 
 enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_convert_options *opt,
@@ -264,20 +264,20 @@ enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_conv
 {
     struct plan p = {.f = f};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};
-    enum hk_status status = plan_safetensors(&p, err);
-    if (status == HK_OK)
-        status = write_planned_safetensors(&p, &c, err);
+    enum hk_status st = plan_safetensors(&p, err);
+    if (st == HK_OK)
+        st = write_planned_safetensors(&p, &c, err);
     hk_copying_end(&c);
     hk_buf_free(&p.head);
-    return status;
+    return st;
 }
 
 enum hk_status hk_safetensors_size(const struct hk_file *f, uint64_t *size, struct hk_error *err)
 {
     struct plan p = {.f = f};
-    enum hk_status status = plan_safetensors(&p, err);
-    if (status == HK_OK)
+    enum hk_status st = plan_safetensors(&p, err);
+    if (st == HK_OK)
         *size = p.head.n + p.data;
     hk_buf_free(&p.head);
-    return status;
+    return st;
 }
