@@ -6,7 +6,7 @@
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/set/set.h"
 
-/* ---- files that an output must not touch (save_input.c) ---- */
+/* ---- files that an output must not touch (save_set.c) ---- */
 
 struct hk_identity {
     uint64_t dev, ino;
@@ -22,7 +22,7 @@ enum hk_status hk_check_not_input(const struct hk_identities *input, const char 
                                   struct hk_error *err);
 void hk_identities_free(struct hk_identities *x);
 
-/* ---- shards (save_plan.c) ---- */
+/* ---- shards (save_set.c) ---- */
 
 struct hk_plan {
     size_t *first; /* COUNT + 1 of them: shard I has tensors FIRST[I] up to FIRST[I + 1] */
@@ -33,14 +33,11 @@ struct hk_plan {
 enum hk_status hk_plan_shards(struct hk_plan *out, const struct hk_file *f, enum hk_format to,
                               uint64_t split_size, struct hk_error *err);
 void hk_plan_free(struct hk_plan *p);
-/* Shard NUMBER (from 0) of P as a view of WHOLE with the metadata that it has. */
-enum hk_status hk_plan_view(struct hk_view **out, struct hk_file *whole, enum hk_format to,
-                            const struct hk_plan *p, size_t number, struct hk_error *err);
 
-/* ---- a hidden directory that new files wait in (save_stage.c) ---- */
+/* ---- a hidden directory that new files wait in (stage.c) ---- */
 
 struct hk_stage {
-    int lock;              /* held while it is in use (save_stale.c); -1: none */
+    int lock;              /* held while it is in use; -1: none */
     char *temp;            /* with its slash */
     char *target;          /* the directory beside it, empty or with its slash */
     struct hk_names names; /* what was put in, in order */
@@ -49,13 +46,8 @@ struct hk_stage {
 /* A new directory beside PATH. Released with hk_stage_free(), which removes what is still in it. */
 enum hk_status hk_stage_new(struct hk_stage *s, const char *path, struct hk_error *err);
 void hk_stage_free(struct hk_stage *s);
-/* What the name of a stage ends in. */
-#define HK_STAGE_END ".new"
 /* Remove the stages beside S for the same place whose process is gone. */
 void hk_stage_remove_stale(const struct hk_stage *s);
-/* A descriptor that keeps the new directory PATH from being removed as stale; -1: it already was.
- */
-int hk_stage_lock(const char *path);
 /* Begin file NAME of the stage; when it is committed it is in it. */
 enum hk_status hk_stage_create(struct hk_stage *s, const char *name, struct hk_out **out,
                                struct hk_error *err);
@@ -110,13 +102,5 @@ enum hk_status hk_save_view_dir(const struct hk_dir_kind *kind, struct hk_view *
                                 const struct hk_side_files *side, const char *path,
                                 const struct hk_convert_options *opt,
                                 const struct hk_identities *input, struct hk_error *err);
-
-/* ---- the index (save_index.c) ---- */
-
-/* Whether the names of S's tensors and files can stand in one. */
-enum hk_status hk_check_index_names(const struct hk_saving *s, struct hk_error *err);
-enum hk_status hk_put_index(struct hk_buf *b, const struct hk_saving *s, struct hk_error *err);
-/* Name of file NUMBER (from 0) of S; allocated, NULL when out of memory. */
-char *hk_saved_name(const struct hk_saving *s, size_t number);
 
 #endif

@@ -1,13 +1,256 @@
-/* The files of a set, one after the other, and where they go. */
+/* A model as several files: which tensors go into which, what metadata each has, their index, and
+ * where they go. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/json_scan.h"
+#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/set/save.h"
+
+/* ---- the files that a model was read from: whatever an output is called, it must be none of them
+ * ---- */
+
+static int compare_identities(const void *pa, const void *pb)
+{
+    const struct hk_identity *a = pa, *b = pb;
+    int c = (a->dev > b->dev) - (a->dev < b->dev);
+    return c != 0 ? c : (a->ino > b->ino) - (a->ino < b->ino);
+}
+
+enum hk_status hk_identities_of(const struct hk_file *f, struct hk_identities *out,
+                                struct hk_error *err)
+{
+    out->list = calloc(f->part_count + 1, sizeof *out->list);
+    if (out->list == NULL)
+        return hk_fail_nomem(err);
+    out->count = f->part_count;
+    for (size_t i = 0; i < f->part_count; i++)
+        out->list[i] = (struct hk_identity){f->parts[i].dev, f->parts[i].ino};
+    qsort(out->list, out->count, sizeof *out->list, compare_identities);
+    return HK_OK;
+}
+
+enum hk_status hk_check_not_input(const struct hk_identities *input, const char *path,
+                                  struct hk_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return HK_OK;
+    const struct hk_identity is = {(uint64_t)st.st_dev, (uint64_t)st.st_ino};
+    if (bsearch(&is, input->list, input->count, sizeof is, compare_identities) == NULL)
+        return HK_OK;
+    return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
+}
+
+void hk_identities_free(struct hk_identities *x)
+{
+    free(x->list);
+    *x = (struct hk_identities){0};
+}
+
+/* ---- shards ---- */
+
+static size_t most_shards(enum hk_format to)
+{
+    /* header fields of .hk and keys of GGUF are u16, and names have five digits */
+    return to == HK_FORMAT_SAFETENSORS ? HK_MAX_SHARDS : UINT16_MAX;
+}
+
+static uint64_t tensor_bytes(const struct hk_tensor *t)
+{
+    return t->data_size + t->scale_size + t->residual_size;
+}
+
+/* Call it with FIRST NULL to count only. */
+static size_t divide(const struct hk_file *f, uint64_t split_size, size_t *first)
+{
+    size_t count = 1;
+    uint64_t size = 0;
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        uint64_t more = tensor_bytes(&f->tensors[i]);
+        if (i > 0 && split_size > 0 && (size > split_size || more > split_size - size)) {
+            if (first != NULL)
+                first[count] = i;
+            count++;
+            size = 0;
+        }
+        size += more;
+    }
+    return count;
+}
+
+enum hk_status hk_plan_shards(struct hk_plan *out, const struct hk_file *f, enum hk_format to,
+                              uint64_t split_size, struct hk_error *err)
+{
+    size_t count = divide(f, split_size, NULL);
+    if (count > most_shards(to))
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "would take %zu shards; %s has up to %zu",
+                       count, hk_format_name(to), most_shards(to));
+    out->first = calloc(count + 1, sizeof *out->first);
+    if (out->first == NULL)
+        return hk_fail_nomem(err);
+    out->count = count;
+    out->first[count] = f->tensor_count;
+    divide(f, split_size, out->first);
+    return HK_OK;
+}
+
+void hk_plan_free(struct hk_plan *p)
+{
+    free(p->first);
+    *p = (struct hk_plan){0};
+}
+
+/* ---- a shard ---- */
+
+static void set_number(struct hk_kvlist *l, const char *key, size_t value, const char *type)
+{
+    hk_kvlist_int(l, key, (int64_t)value);
+    for (size_t i = 0; i < l->count; i++)
+        if (hk_bytes_are(l->kvs[i].key, key))
+            l->kvs[i].gguf_type = type;
+}
+
+/* All but the first have their tensors only: their header says where they belong. */
+static void mark_hk(struct hk_view *v, size_t number)
+{
+    if (number == 0)
+        return;
+    v->kvs.count = 0;
+    v->file->format = HK_FORMAT_HK; /* nothing is left to say of where it came from */
+    v->file->without_appendix = true;
+}
+
+/* All but the first say only where they belong: what llama.cpp's own tool writes, in its types. */
+static void mark_gguf(struct hk_view *v, const struct hk_plan *p, size_t number, size_t tensors)
+{
+    if (number > 0)
+        v->kvs.count = 0;
+    set_number(&v->kvs, "split.no", number, "u16");
+    set_number(&v->kvs, "split.count", p->count, "u16");
+    set_number(&v->kvs, "split.tensors.count", tensors, "i32");
+}
+
+/* All but the first say only whose tensors they are, which transformers wants of every file. */
+static void mark_safetensors(struct hk_view *v, size_t number)
+{
+    const struct hk_kv *format = hk_kvlist_find(&v->kvs, "format");
+    if (number == 0)
+        return;
+    if (format != NULL)
+        v->kvs.kvs[0] = *format;
+    v->kvs.count = format != NULL;
+    v->file->format = HK_FORMAT_SAFETENSORS; /* nothing is left to say of where it came from */
+}
+
+/* Shard NUMBER (from 0) of P as a view of WHOLE with the metadata that it has. */
+static enum hk_status view_shard(struct hk_view **out, struct hk_file *whole, enum hk_format to,
+                                 const struct hk_plan *p, size_t number, struct hk_error *err)
+{
+    struct hk_view *v;
+    enum hk_status status =
+        hk_view_range(&v, whole, p->first[number], p->first[number + 1] - p->first[number], err);
+    if (status != HK_OK)
+        return status;
+    v->file->without_appendix = v->file->without_appendix || number > 0;
+    if (to == HK_FORMAT_HK)
+        mark_hk(v, number);
+    else if (to == HK_FORMAT_GGUF)
+        mark_gguf(v, p, number, whole->tensor_count);
+    else if (to == HK_FORMAT_SAFETENSORS)
+        mark_safetensors(v, number);
+    status = hk_view_ready(v, err);
+    if (status != HK_OK) {
+        hk_view_free(&v);
+        return status;
+    }
+    *out = v;
+    return HK_OK;
+}
+
+/* ---- the index: which file each tensor is in, in the order of the files ---- */
+
+static enum hk_status check_index_names(const struct hk_saving *s, struct hk_error *err)
+{
+    const struct hk_file *f = s->whole;
+    const struct hk_bytes stem = {(const uint8_t *)s->stem, s->stem_size};
+    if (!hk_utf8_valid(stem))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "shards of the name '%.*s', which is not UTF-8, cannot stand in an index",
+                       HK_STR(stem));
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (!hk_utf8_valid(t->name) || memchr(t->name.p, '\0', t->name.n) != NULL)
+            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor %.*s: its name is no text that an index can have",
+                           HK_STR(t->name));
+    }
+    return HK_OK;
+}
+
+/* Name of file NUMBER (from 0) of S; allocated, NULL when out of memory. */
+static char *saved_name(const struct hk_saving *s, size_t number)
+{
+    char *name = NULL;
+    if (s->plan.count > 1)
+        return hk_shard_name_make(s->stem, s->stem_size, (unsigned)number + 1,
+                                  (unsigned)s->plan.count, s->suffix);
+    return asprintf(&name, "%.*s%s", (int)s->stem_size, s->stem, s->suffix) < 0 ? NULL : name;
+}
+
+static void put_index_number(struct hk_buf *b, const char *key, uint64_t v)
+{
+    char text[64];
+    snprintf(text, sizeof text, "    \"%s\": %" PRIu64, key, v);
+    hk_buf_text(b, text);
+}
+
+static void put_index_metadata(struct hk_buf *b, const struct hk_saving *s)
+{
+    hk_buf_text(b, "{\n  \"metadata\": {\n");
+    put_index_number(b, "total_size", hk_payload_size(s->whole));
+    if (s->to == HK_FORMAT_HK) {
+        hk_buf_text(b, ",\n");
+        put_index_number(b, "total_tensors", s->whole->tensor_count);
+        hk_buf_text(b, ",\n");
+        put_index_number(b, "split_count", s->plan.count);
+        hk_buf_text(b, ",\n    \"format\": \"hk\",\n    \"version\": \"1.0.0\"");
+    }
+    hk_buf_text(b, "\n  },\n  \"weight_map\": {");
+}
+
+static void put_index_tensors(struct hk_buf *b, const struct hk_saving *s, size_t shard,
+                              const char *file)
+{
+    const struct hk_bytes name = {(const uint8_t *)file, strlen(file)};
+    for (size_t i = s->plan.first[shard]; i < s->plan.first[shard + 1]; i++) {
+        hk_buf_text(b, i > 0 ? ",\n    " : "\n    ");
+        hk_json_quote(b, s->whole->tensors[i].name);
+        hk_buf_text(b, ": ");
+        hk_json_quote(b, name);
+    }
+}
+
+static enum hk_status put_index(struct hk_buf *b, const struct hk_saving *s, struct hk_error *err)
+{
+    put_index_metadata(b, s);
+    for (size_t i = 0; i < s->plan.count; i++) {
+        char *file = saved_name(s, i);
+        if (file == NULL)
+            return hk_fail_nomem(err);
+        put_index_tensors(b, s, i, file);
+        free(file);
+    }
+    hk_buf_text(b, "\n  }\n}\n");
+    return b->failed ? hk_fail_nomem(err) : HK_OK;
+}
 
 /* ---- writing ---- */
 
@@ -38,7 +281,7 @@ static enum hk_status write_shard(const struct hk_saving *s, size_t number,
     if (s->plan.count == 1)
         return hk_write_as(s->whole, s->to, opt, NULL, out, err);
     struct hk_view *v;
-    enum hk_status status = hk_plan_view(&v, s->whole, s->to, &s->plan, number, err);
+    enum hk_status status = view_shard(&v, s->whole, s->to, &s->plan, number, err);
     if (status != HK_OK)
         return status;
     status = hk_write_as(v->file, s->to, opt, &split, out, err);
@@ -59,7 +302,7 @@ static enum hk_status save_file(const struct hk_saving *s, size_t number,
                                 struct hk_error *err)
 {
     struct hk_out *out;
-    char *name = hk_saved_name(s, number);
+    char *name = saved_name(s, number);
     if (name == NULL)
         return hk_fail_nomem(err);
     enum hk_status status = hk_stage_create(stage, name, &out, err);
@@ -100,7 +343,7 @@ static enum hk_status save_index(const struct hk_saving *s, struct hk_stage *sta
 {
     struct hk_buf b = {0};
     char *name = index_name(s);
-    enum hk_status status = name == NULL ? hk_fail_nomem(err) : hk_put_index(&b, s, err);
+    enum hk_status status = name == NULL ? hk_fail_nomem(err) : put_index(&b, s, err);
     if (status == HK_OK)
         status = hk_stage_put(stage, name, &b, err);
     hk_buf_free(&b);
@@ -120,7 +363,7 @@ enum hk_status hk_save_files(const struct hk_saving *s, struct hk_stage *stage,
     const bool indexed = s->plan.count > 1 && s->to != HK_FORMAT_GGUF;
     enum hk_status status = hk_check_output(w.all, opt.max_output, err);
     if (status == HK_OK && indexed)
-        status = hk_check_index_names(s, err);
+        status = check_index_names(s, err);
     for (size_t i = 0; status == HK_OK && i < s->plan.count; i++) {
         status = save_file(s, i, &opt, stage, err);
         w.before += payload(s, i);
@@ -205,7 +448,7 @@ static enum hk_status check_place(const struct hk_saving *s, struct hk_stage *st
 {
     enum hk_status status = HK_OK;
     for (size_t i = 0; status == HK_OK && i < s->plan.count; i++) {
-        char *name = hk_saved_name(s, i);
+        char *name = saved_name(s, i);
         status = name == NULL ? hk_fail_nomem(err)
                               : check_name(stage, name, s->opt->replace, input, err);
         free(name);

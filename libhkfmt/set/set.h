@@ -8,7 +8,7 @@
 
 #include "libhkfmt/base/fault.h"
 
-/* ---- STEM-00001-of-00003.EXT (set/name.c) ---- */
+/* ---- STEM-00001-of-00003.EXT (set/names.c) ---- */
 
 enum { HK_MAX_SHARDS = 99999 }; /* that five digits count */
 
@@ -62,7 +62,7 @@ enum hk_status hk_set_index_check(const struct hk_set_index *x, const struct hk_
                                   struct hk_error *err);
 void hk_set_index_free(struct hk_set_index *x);
 
-/* ---- what shards say of themselves (set/keys.c) ---- */
+/* ---- what shards say of themselves (set/merge.c) ---- */
 
 struct hk_place { /* NUMBER counts from 1; 1 of 1 is a whole file */
     unsigned number, count;
