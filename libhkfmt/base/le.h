@@ -24,12 +24,23 @@ static inline uint64_t le64(const uint8_t *p)
     return le32(p) | (uint64_t)le32(p + 4) << 32;
 }
 
-static inline float le_f32(const uint8_t *p)
+static inline float hk_bits_f32(uint32_t bits)
 {
-    uint32_t bits = le32(p);
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
+}
+
+static inline uint32_t hk_f32_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static inline float le_f32(const uint8_t *p)
+{
+    return hk_bits_f32(le32(p));
 }
 
 static inline double le_f64(const uint8_t *p)

@@ -1,7 +1,7 @@
 /* f32 to the narrower float types, in integers: the host's rounding mode plays no part. */
 #include "libhkfmt/base/narrow.h"
 
-#include "libhkfmt/tensor/decode.h"
+#include "libhkfmt/base/le.h"
 
 enum { MAGNITUDE = 0x7fffffff, INFINITE = 0x7f800000 };
 

@@ -2,8 +2,10 @@
  * for nothing. A first pass over a tensor only asks whether there is anything, so that sound files
  * are read at memory speed; a second one counts and finds the place. */
 #include <math.h>
+#include <string.h>
 
 #include "libhkfmt/base/fault.h"
+#include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/verify.h"
 #include "libhkfmt/tensor/decode.h"

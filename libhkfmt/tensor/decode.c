@@ -1,32 +1,11 @@
-/* From stored bytes to f32: which decoder serves a type, and reading any range of any tensor. */
-#include <stdlib.h>
-
+/* Any range of any tensor as f32: the form of its payload decided once, then read. */
 #include "libhkfmt/tensor/decode.h"
 
-hk_block_fn *hk_block_decoder(unsigned type)
-{
-#define BLOCK(SYMBOL, name, ...) [HK_TYPE_##SYMBOL] = hk_decode_##name,
-    static hk_block_fn *const decoders[HK_TYPE_CODES] = {HK_BLOCK_TYPES(BLOCK)};
-#undef BLOCK
-    return type < HK_TYPE_CODES ? decoders[type] : NULL;
-}
+#include <stdlib.h>
+#include <string.h>
 
-bool hk_dequantize(unsigned type, const void *src, size_t n, float *dst)
-{
-    hk_dense_fn *dense = hk_dense_decoder(type);
-    if (dense != NULL) {
-        dense(src, n, dst);
-        return true;
-    }
-    hk_block_fn *block = hk_block_decoder(type);
-    const struct hk_type_info *info = hk_type_info(type);
-    if (block == NULL || info == NULL || n % info->block_elems != 0)
-        return false;
-    const uint8_t *p = src;
-    for (size_t i = 0; i < n; i += info->block_elems, p += info->block_bytes)
-        block(p, dst + i);
-    return true;
-}
+#include "libhkfmt/tensor/dequant.h"
+#include "libhkfmt/tensor/layouts.h"
 
 struct hk_decoder {
     struct hk_geometry g;

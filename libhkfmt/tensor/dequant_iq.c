@@ -1,7 +1,8 @@
 /* I-quants: codes that index a grid of small vectors, a sign for each element, and a scale for each
  * 16 or 32; iq4_nl and iq4_xs, whose codes index a set of 16 values. */
 #include "libhkfmt/tensor/blocks.h"
-#include "libhkfmt/tensor/decode.h"
+#include "libhkfmt/tensor/dequant.h"
+#include "libhkfmt/tensor/floats.h"
 #include "libhkfmt/tensor/tables.h"
 
 /* SCALE times N grid values, negated where SIGNS has a bit: flipping the sign bit is exact, zeros

@@ -1,6 +1,7 @@
 /* K-quants: 256 elements in groups of 16 or 32 that have small integer scales of their own. */
 #include "libhkfmt/tensor/blocks.h"
-#include "libhkfmt/tensor/decode.h"
+#include "libhkfmt/tensor/dequant.h"
+#include "libhkfmt/tensor/floats.h"
 
 enum { GROUP = 16 };
 

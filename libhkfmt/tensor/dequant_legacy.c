@@ -1,6 +1,7 @@
 /* Blocks with one scale of their own: q4_0 to q8_1, q1_0, q2_0. */
 #include "libhkfmt/tensor/blocks.h"
-#include "libhkfmt/tensor/decode.h"
+#include "libhkfmt/tensor/dequant.h"
+#include "libhkfmt/tensor/floats.h"
 
 /* Byte j of sixteen holds element j in its low nibble and element j + 16 in its high one. */
 static inline void nibbles(const uint8_t *restrict qs, int *restrict code)

@@ -1,6 +1,7 @@
 /* Ternary blocks (tq1_0, tq2_0) and four-bit floats with shared scales (mxfp4, nvfp4). */
 #include "libhkfmt/tensor/blocks.h"
-#include "libhkfmt/tensor/decode.h"
+#include "libhkfmt/tensor/dequant.h"
+#include "libhkfmt/tensor/floats.h"
 #include "libhkfmt/tensor/tables.h"
 
 /* DIGITS base-3 digits of each of N bytes, most significant first: all first digits, then all

@@ -1,7 +1,135 @@
-/* Sparse payloads (format-notes 4.5): two in four, bitmask, and block-sparse rows. */
-#include <stdlib.h>
+/* Whole tensors in a layout of their own, back to rows of f32: codes with scales in a section of
+ * their own (format-notes 4.3, 4.4), tiles and columns (4.6), sparse payloads (4.5). */
+#include "libhkfmt/tensor/layouts.h"
 
-#include "libhkfmt/tensor/decode.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "libhkfmt/tensor/dequant.h"
+#include "libhkfmt/tensor/floats.h"
+#include "libhkfmt/tensor/tables.h"
+
+/* ---- codes and scales in sections of their own ----
+ * dq4, dq8, dqt and the split forms of iq4_nl, mxfp4 and nvfp4. Blocks hold whole bytes of codes,
+ * so a code's place follows from its number in the flattened tensor alone. */
+
+static const float nf4[16] = {
+    -1.0f,      -0.6961928f, -0.5250731f, -0.3949175f, -0.2844414f, -0.1847734f, -0.0910500f, 0.0f,
+    0.0795803f, 0.1609302f,  0.2461123f,  0.3379152f,  0.4407098f,  0.5626170f,  0.7229568f,  1.0f,
+};
+
+/* The values of split iq4_nl, which are not those of its blocks. */
+static const float split_iq4[16] = {
+    -1.0f,       -0.7903226f, -0.6129032f, -0.4677419f, -0.3387097f, -0.2258065f,
+    -0.1290323f, -0.0483871f, 0.0483871f,  0.1290323f,  0.2258065f,  0.3387097f,
+    0.4677419f,  0.6129032f,  0.7903226f,  1.0f,
+};
+
+/* Of block B; half of it where values are doubled. */
+static float scale_of(const struct hk_dual *d, uint64_t b)
+{
+    if (d->type == HK_TYPE_MXFP4)
+        return hk_half_e8m0(d->scales[b]);
+    if (d->type == HK_TYPE_NVFP4)
+        return 0.5f * hk_e4m3(d->scales[b]);
+    return le_f32(d->scales + 4 * b);
+}
+
+/* What each code stands for under SCALE. */
+static void levels(unsigned type, float scale, float level[16])
+{
+    if (type == HK_TYPE_DQT) { /* minus one is 2 from native writers, 3 from Python's */
+        level[0] = 0.0f;
+        level[1] = scale;
+        level[2] = level[3] = -scale;
+        return;
+    }
+    for (int i = 0; i < 16; i++) {
+        float v = type == HK_TYPE_DQ4      ? nf4[i]
+                  : type == HK_TYPE_IQ4_NL ? split_iq4[i]
+                                           : (float)hk_e2m1_doubled[i];
+        level[i] = v * scale;
+    }
+}
+
+/* Elements I .. I+N-1, all of one block. Lower elements lie in lower bits of a byte. */
+static void read_block(const struct hk_dual *d, uint64_t i, size_t n, float scale,
+                       float *restrict dst)
+{
+    const uint8_t *codes = d->codes;
+    float level[16];
+    if (d->type == HK_TYPE_DQ8) {
+        for (size_t j = 0; j < n; j++)
+            dst[j] = (float)(int8_t)codes[i + j] * scale;
+        return;
+    }
+    levels(d->type, scale, level);
+    if (d->type == HK_TYPE_DQT)
+        for (size_t j = 0; j < n; j++, i++)
+            dst[j] = level[codes[i / 4] >> i % 4 * 2 & 3];
+    else
+        for (size_t j = 0; j < n; j++, i++)
+            dst[j] = level[codes[i / 2] >> i % 2 * 4 & 15];
+}
+
+void hk_dual_read(const struct hk_dual *d, uint64_t first, size_t n, float *dst)
+{
+    for (size_t done = 0, run; done < n; done += run) {
+        uint64_t i = first + done, rest = d->block - i % d->block;
+        run = rest < n - done ? (size_t)rest : n - done;
+        read_block(d, i, run, scale_of(d, i / d->block), dst + done);
+    }
+    if (d->residual == NULL)
+        return;
+    for (size_t j = 0; j < n; j++)
+        dst[j] += le_f32(d->residual + 4 * (first + j));
+}
+
+/* ---- tiled and column-major f32 ---- */
+
+static void read_columns(const struct hk_tiles *t, uint64_t first, size_t n, float *dst)
+{
+    uint64_t r = first / t->cols, c = first % t->cols;
+    for (size_t i = 0; i < n; i++) {
+        dst[i] = le_f32(t->data + 4 * (c * t->rows + r));
+        if (++c == t->cols) {
+            c = 0;
+            r++;
+        }
+    }
+}
+
+/* Elements FROM .. FROM+N-1 of row R. A tile's rows are contiguous: a run ends with its tile. */
+static void read_row(const struct hk_tiles *t, uint64_t r, uint64_t from, size_t n, float *dst)
+{
+    uint64_t high = t->tile_rows, wide = t->tile_cols;
+    uint64_t tile = r / high * div_up(t->cols, wide) + from / wide;
+    size_t skip = from % wide;
+    uint64_t at = (tile * high + r % high) * wide;
+    for (; n > 0; at += high * wide) {
+        size_t run = wide - skip < n ? wide - skip : n;
+        hk_decode_f32(t->data + 4 * (at + skip), run, dst);
+        dst += run;
+        n -= run;
+        skip = 0;
+    }
+}
+
+void hk_tiles_read(const struct hk_tiles *t, uint64_t first, size_t n, float *dst)
+{
+    if (t->tile_rows == 0) {
+        read_columns(t, first, n, dst);
+        return;
+    }
+    while (n > 0) {
+        uint64_t from = first % t->cols, rest = t->cols - from;
+        size_t run = rest < n ? (size_t)rest : n;
+        read_row(t, first / t->cols, from, run, dst);
+        dst += run;
+        first += run;
+        n -= run;
+    }
+}
 
 /* ---- two in four ---- */
 

@@ -1,6 +1,12 @@
-/* Dense types to f32. Loops run in steps of a fixed length over pointers that do not alias, which
- * is what lets both compilers turn them into vector code at -O2. */
-#include "libhkfmt/tensor/decode.h"
+/* Dense types to f32, and which decoder serves a storage type. */
+#include "libhkfmt/tensor/dequant.h"
+
+#include "libhkfmt/hkfmt.h"
+#include "libhkfmt/tensor/floats.h"
+
+/* ---- dense types ----
+ * Loops run in steps of a fixed length over pointers that do not alias, which is what lets both
+ * compilers turn them into vector code at -O2. */
 
 enum { STEP = 16 };
 
@@ -56,10 +62,37 @@ DENSE(f64, 8, (float)le_f64(p))
 
 #undef DENSE
 
+/* ---- the decoder of a type ---- */
+
 hk_dense_fn *hk_dense_decoder(unsigned type)
 {
 #define DENSE(SYMBOL, name, ...) [HK_TYPE_##SYMBOL] = decode_##name,
     static hk_dense_fn *const decoders[HK_TYPE_CODES] = {HK_DENSE_TYPES(DENSE)};
 #undef DENSE
     return type < HK_TYPE_CODES ? decoders[type] : NULL;
+}
+
+hk_block_fn *hk_block_decoder(unsigned type)
+{
+#define BLOCK(SYMBOL, name, ...) [HK_TYPE_##SYMBOL] = hk_decode_##name,
+    static hk_block_fn *const decoders[HK_TYPE_CODES] = {HK_BLOCK_TYPES(BLOCK)};
+#undef BLOCK
+    return type < HK_TYPE_CODES ? decoders[type] : NULL;
+}
+
+bool hk_dequantize(unsigned type, const void *src, size_t n, float *dst)
+{
+    hk_dense_fn *dense = hk_dense_decoder(type);
+    if (dense != NULL) {
+        dense(src, n, dst);
+        return true;
+    }
+    hk_block_fn *block = hk_block_decoder(type);
+    const struct hk_type_info *info = hk_type_info(type);
+    if (block == NULL || info == NULL || n % info->block_elems != 0)
+        return false;
+    const uint8_t *p = src;
+    for (size_t i = 0; i < n; i += info->block_elems, p += info->block_bytes)
+        block(p, dst + i);
+    return true;
 }
