@@ -1,6 +1,6 @@
-/* hkmodel.h: what models are, for programs that run, change or convert them: defaults, split
- * patterns, order of rows, adapters, merging. Whoever reads or writes containers needs hkfmt.h
- * alone, whose conventions hold here too.
+/* hkmodel.h: what models are, for programs that run, change or convert them: defaults,
+ * vocabularies, split patterns, order of rows, adapters, merging. Whoever reads or writes
+ * containers needs hkfmt.h alone, whose conventions hold here too.
  */
 #ifndef HKMODEL_H
 #define HKMODEL_H
@@ -110,6 +110,77 @@ struct hk_model_tensor { /* that a model has */
  * False: there are no more. Those outside of the layers come first. */
 HK_API bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at,
                                  struct hk_model_tensor *out);
+
+/* ---- vocabularies ---- */
+
+/* The keys by which a file describes its tokenizer; the name of each is hk_vocab_key()'s. */
+enum hk_vocab_key {
+    HK_VOCAB_MODEL, /* the kind: hk_vocab_kind() */
+    HK_VOCAB_TOKENS,
+    HK_VOCAB_TYPES, /* enum hk_token_type of each token */
+    HK_VOCAB_SCORES,
+    HK_VOCAB_MERGES,
+    HK_VOCAB_PRE,    /* the name of a row of split patterns */
+    HK_VOCAB_SPLITS, /* the split patterns themselves */
+    HK_VOCAB_IGNORE_MERGES,
+    HK_VOCAB_ADD_SPACE_PREFIX, /* a space is put before a text... */
+    HK_VOCAB_PREFIX_SCHEME,    /* ...but not if it begins with one; "always" or "first" */
+    HK_VOCAB_NORMALIZER,
+    HK_VOCAB_ADDED_FLAGS, /* pairs of a token and its enum hk_added_flag */
+    HK_VOCAB_ADD_BOS,
+    HK_VOCAB_ADD_EOS,
+    HK_VOCAB_BOS, /* special tokens by their ids */
+    HK_VOCAB_EOS,
+    HK_VOCAB_UNK,
+    HK_VOCAB_SEP,
+    HK_VOCAB_PAD,
+    HK_VOCAB_CLS,
+    HK_VOCAB_MASK,
+    HK_VOCAB_EOT,
+    HK_VOCAB_EOM,
+    HK_VOCAB_END_IDS, /* all tokens that end a generation */
+    HK_VOCAB_CHAT_TEMPLATE,
+    HK_VOCAB_CHAT_TEMPLATES,  /* names of others, whose keys are "tokenizer.chat_template.NAME" */
+    HK_VOCAB_STORED_JSON,     /* tokenizer.json without vocabulary and merges */
+    HK_VOCAB_STORED_SETTINGS, /* tokenizer_config.json without chat template */
+    HK_VOCAB_STORED_SPECIAL,  /* special_tokens_map.json */
+    HK_VOCAB_STORED_FORM,     /* what the other keys leave open of how the files said it */
+    HK_VOCAB_STORED_MERGES,   /* where they are not those that the scores give */
+    HK_VOCAB_KEYS
+};
+HK_API const char *hk_vocab_key(enum hk_vocab_key key);
+/* F's pair under KEY; NULL if it has none. */
+HK_API const struct hk_kv *hk_vocab_find(const struct hk_file *f, enum hk_vocab_key key);
+
+enum hk_vocab_kind {
+    HK_VOCAB_OTHER, /* none that is known here */
+    HK_VOCAB_SPM,   /* SentencePiece BPE: scores order the merges, spaces are spelled U+2581 */
+    HK_VOCAB_BPE,   /* byte-level BPE: a list of merges, split patterns */
+};
+/* The kind that NAME, the value of HK_VOCAB_MODEL, stands for. */
+HK_API enum hk_vocab_kind hk_vocab_kind(struct hk_bytes name);
+
+enum hk_token_type { /* the values of HK_VOCAB_TYPES */
+                     HK_TOKEN_NORMAL = 1,
+                     HK_TOKEN_UNKNOWN = 2,
+                     HK_TOKEN_CONTROL = 3,
+                     HK_TOKEN_USER = 4,
+                     HK_TOKEN_UNUSED = 5,
+                     HK_TOKEN_BYTE = 6,
+};
+enum hk_added_flag { /* bits of HK_VOCAB_ADDED_FLAGS */
+                     HK_ADDED_LSTRIP = 1,
+                     HK_ADDED_RSTRIP = 2,
+                     HK_ADDED_NORMALIZED = 4,
+                     HK_ADDED_SINGLE_WORD = 8,
+                     HK_ADDED_ALL = 15,
+};
+
+/* The byte that PIECE, spelled "<0x0A>", stands for; -1 if it is spelled otherwise. */
+HK_API int hk_vocab_byte(struct hk_bytes piece);
+/* Whether PIECE, token ID, is the name that a row of the embedding without a token has in a GGUF:
+ * "[PAD12]". */
+HK_API bool hk_vocab_is_padding(struct hk_bytes piece, uint32_t id);
 
 /* ---- split patterns ---- */
 

@@ -144,13 +144,8 @@ static void vector(struct binding *b, const char *name, size_t n, float **out)
 static uint32_t named_tokens(const struct hk_array *tokens)
 {
     uint32_t n = tokens->count;
-    char pad[16];
-    while (n > 1) {
-        snprintf(pad, sizeof pad, "[PAD%u]", n - 1);
-        if (!hk_bytes_are(hk_array_string(tokens, n - 1), pad))
-            break;
+    while (n > 1 && hk_vocab_is_padding(hk_array_string(tokens, n - 1), n - 1))
         n--;
-    }
     return n;
 }
 
@@ -171,7 +166,7 @@ static void count_vocab(struct binding *b)
     }
     p->vocab = (uint32_t)t->shape[0];
     b->m->tokens = p->vocab;
-    const struct hk_kv *kv = hk_kv_find(b->m->file, "tokenizer.ggml.tokens");
+    const struct hk_kv *kv = hk_vocab_find(b->m->file, HK_VOCAB_TOKENS);
     if (kv == NULL)
         return;
     struct hk_array tokens;

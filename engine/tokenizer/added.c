@@ -5,9 +5,9 @@
 
 #include "engine/tokenizer/tok.h"
 
-bool hke_tok_is_added(enum hke_token_type type)
+bool hke_tok_is_added(enum hk_token_type type)
 {
-    return type == HKE_TOKEN_USER || type == HKE_TOKEN_CONTROL || type == HKE_TOKEN_UNKNOWN;
+    return type == HK_TOKEN_USER || type == HK_TOKEN_CONTROL || type == HK_TOKEN_UNKNOWN;
 }
 
 static int compare(const void *pa, const void *pb)
@@ -69,7 +69,7 @@ static enum hk_status collect(struct hke_tokenizer *t, bool normalised, struct h
         return hk_fail_nomem(err);
     for (uint32_t i = 0; i < t->text.n; i++) {
         struct hk_bytes text = tok_string(&t->text, i);
-        bool here = ((t->flags[i] & TOK_NORMALIZED) != 0) == normalised;
+        bool here = ((t->flags[i] & HK_ADDED_NORMALIZED) != 0) == normalised;
         if (here && hke_tok_is_added(t->type[i]) && text.n > 0)
             a->one[a->n++] = (struct tok_added_one){text, i};
     }
@@ -113,9 +113,9 @@ const struct tok_added_one *hke_tok_added_match(const struct hke_tokenizer *t,
         for (; low < high && a->one[low].text.n == k; low++) {
             uint32_t id = a->one[low].id;
             ++*work;
-            if (found || (!special && t->type[id] != HKE_TOKEN_USER))
+            if (found || (!special && t->type[id] != HK_TOKEN_USER))
                 continue;
-            if ((t->flags[id] & TOK_SINGLE_WORD) != 0 && hke_tok_inside_word(text, at, at + k))
+            if ((t->flags[id] & HK_ADDED_SINGLE_WORD) != 0 && hke_tok_inside_word(text, at, at + k))
                 continue;
             best = &a->one[low];
             found = true;

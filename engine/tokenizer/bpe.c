@@ -98,12 +98,12 @@ static enum hk_status resolve_all(struct loading *l, const struct hk_array *a, b
             prefetch(l, a, pairs, i + AHEAD);
         bool good = pairs ? resolve(l, i, b, hk_array_string(a, 2 * i + 1)) : resolve_line(l, i, b);
         if (l->work > l->budget)
-            return hk_fail(err, HK_E_UNSUPPORTED, l->offset,
-                           "tokenizer.ggml.merges: merge %u has too many blanks", i);
+            return hk_fail(err, HK_E_UNSUPPORTED, l->offset, "%s: merge %u has too many blanks",
+                           hk_vocab_key(HK_VOCAB_MERGES), i);
         if (!good)
             return hk_fail(err, HK_E_FORMAT, l->offset,
-                           "tokenizer.ggml.merges: merge %u (\"%.*s\") is not of three tokens", i,
-                           HK_STR(b));
+                           "%s: merge %u (\"%.*s\") is not of three tokens",
+                           hk_vocab_key(HK_VOCAB_MERGES), i, HK_STR(b));
     }
     return HK_OK;
 }
@@ -167,17 +167,18 @@ static enum hk_status read_json(const struct hk_kv *kv, struct hk_array *a, bool
     if (flatten(kv->value, flat, &copy.value.n, pairs))
         s = hk_kv_array(&copy, HK_ARRAY_STRING, a, err);
     else
-        s = hk_fail(err, HK_E_FORMAT, kv->offset, "tokenizer.ggml.merges: not a list of pairs");
+        s = hk_fail(err, HK_E_FORMAT, kv->offset, "%s: not a list of pairs",
+                    hk_vocab_key(HK_VOCAB_MERGES));
     free(flat);
     return s;
 }
 
 static enum hk_status load_merges(struct loading *l, const struct hk_file *f, struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.merges");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_MERGES);
     if (kv == NULL)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
-                       "tokenizer.ggml.merges: a byte-level BPE vocabulary needs them");
+                       "%s: a byte-level BPE vocabulary needs them", hk_vocab_key(HK_VOCAB_MERGES));
     l->offset = kv->offset;
     struct hk_array a;
     bool pairs = false;
@@ -195,9 +196,9 @@ static void find_bytes(struct hke_tokenizer *t)
 {
     for (uint32_t i = t->text.n; i-- > 0;) {
         struct hk_bytes text = tok_string(&t->text, i), piece = tok_string(&t->piece, i);
-        bool letter = t->type[i] == HKE_TOKEN_NORMAL && piece.n <= 2;
+        bool letter = t->type[i] == HK_TOKEN_NORMAL && piece.n <= 2;
         letter &= piece.n == 2 || text.p[0] > ' ';
-        if (text.n == 1 && (letter || t->type[i] == HKE_TOKEN_BYTE))
+        if (text.n == 1 && (letter || t->type[i] == HK_TOKEN_BYTE))
             t->byte[text.p[0]] = i;
     }
 }
@@ -207,7 +208,7 @@ enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f
 {
     struct loading l = {.t = t};
     find_bytes(t);
-    enum hk_status s = hke_tok_key_bool(f, "tokenizer.ggml.ignore_merges", &t->ignore_merges, err);
+    enum hk_status s = hke_tok_key_bool(f, HK_VOCAB_IGNORE_MERGES, &t->ignore_merges, err);
     if (s == HK_OK)
         s = hke_tok_table_build(&t->words, &t->piece, NULL, err);
     if (s == HK_OK)
@@ -229,14 +230,14 @@ enum hk_status hke_tok_bpe_whole(struct tok_run *r, const uint8_t *p, size_t n, 
     uint8_t *q = r->escaped;
     for (size_t i = 0; i < n; i++) {
         uint32_t byte = t->byte[p[i]];
-        if (byte == TOK_NONE || t->type[byte] != HKE_TOKEN_NORMAL)
+        if (byte == TOK_NONE || t->type[byte] != HK_TOKEN_NORMAL)
             return HK_OK;
         struct hk_bytes letter = tok_string(&t->piece, byte);
         memcpy(q, letter.p, letter.n);
         q += letter.n;
     }
     uint32_t found = hke_tok_table_find(&t->words, &t->piece, r->escaped, (size_t)(q - r->escaped));
-    if (found != TOK_NONE && t->type[found] == HKE_TOKEN_NORMAL)
+    if (found != TOK_NONE && t->type[found] == HK_TOKEN_NORMAL)
         *id = found;
     return HK_OK;
 }

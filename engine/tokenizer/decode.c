@@ -18,8 +18,8 @@ static enum hk_status append(struct hke_text *out, const uint8_t *p, size_t n, s
 /* Whether TEXT of token ID begins with the blank that encoding put before the text. */
 static bool has_dummy_prefix(const struct hke_tokenizer *t, uint32_t id, struct hk_bytes text)
 {
-    return t->kind == TOK_SPM && t->space_prefix && t->type[id] == HKE_TOKEN_NORMAL && text.n > 0 &&
-           text.p[0] == ' ';
+    return t->kind == HK_VOCAB_SPM && t->space_prefix && t->type[id] == HK_TOKEN_NORMAL &&
+           text.n > 0 && text.p[0] == ' ';
 }
 
 /* What ID adds to the text of S. */
@@ -31,7 +31,7 @@ static enum hk_status token_text(struct hke_stream *s, uint32_t id, struct hk_by
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "token %u is outside the vocabulary of %u",
                        id, t->text.n);
     *text = tok_string(&t->text, id);
-    bool hidden = t->type[id] == HKE_TOKEN_CONTROL || t->type[id] == HKE_TOKEN_UNKNOWN;
+    bool hidden = t->type[id] == HK_TOKEN_CONTROL || t->type[id] == HK_TOKEN_UNKNOWN;
     if (hidden && (s->options & HKE_SHOW_SPECIAL) == 0) {
         text->n = 0;
         return HK_OK;

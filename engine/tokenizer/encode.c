@@ -37,7 +37,7 @@ enum hk_status hke_tok_emit_bytes(struct tok_run *r, const uint8_t *p, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (t->byte[p[i]] != TOK_NONE)
             continue;
-        if (t->kind == TOK_SPM && t->unk >= 0)
+        if (t->kind == HK_VOCAB_SPM && t->unk >= 0)
             return hke_tok_emit(r, (uint32_t)t->unk);
         return hk_fail(r->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "text: the vocabulary has no token for byte 0x%02x", p[i]);
@@ -114,7 +114,8 @@ static enum hk_status encode_level(struct tok_run *r, unsigned level, struct hk_
 
 static enum hk_status plain_text(struct tok_run *r, struct hk_bytes text, bool prefix)
 {
-    return r->t->kind == TOK_SPM ? hke_tok_spm_text(r, text, prefix) : hke_tok_bpe_text(r, text);
+    return r->t->kind == HK_VOCAB_SPM ? hke_tok_spm_text(r, text, prefix)
+                                      : hke_tok_bpe_text(r, text);
 }
 
 /* The text from FROM on up to the added token found at AT, and the token. *TO: where it ends, with
@@ -125,9 +126,9 @@ static enum hk_status up_to_token(struct tok_run *r, unsigned level, struct hk_b
 {
     unsigned flags = r->t->flags[found->id];
     *to = at + found->text.n;
-    if ((flags & TOK_LSTRIP) != 0)
+    if ((flags & HK_ADDED_LSTRIP) != 0)
         at = hke_tok_spaces_before(text, from, at);
-    if ((flags & TOK_RSTRIP) != 0)
+    if ((flags & HK_ADDED_RSTRIP) != 0)
         *to = hke_tok_spaces_behind(text, *to);
     enum hk_status s =
         encode_level(r, level + 1, (struct hk_bytes){text.p + from, at - from}, prefix);
@@ -176,8 +177,8 @@ static bool prepare(struct tok_run *r, struct hk_bytes text)
 {
     if (text.n >= CACHE_WORTH) {
         r->cache = calloc(CACHE_SIZE, sizeof *r->cache);
-        r->pair = r->t->kind == TOK_SPM ? calloc(TOK_PAIRS, sizeof *r->pair) : NULL;
-        if (r->cache == NULL || (r->pair == NULL && r->t->kind == TOK_SPM))
+        r->pair = r->t->kind == HK_VOCAB_SPM ? calloc(TOK_PAIRS, sizeof *r->pair) : NULL;
+        if (r->cache == NULL || (r->pair == NULL && r->t->kind == HK_VOCAB_SPM))
             return false;
     }
     if (r->t->has_unused)

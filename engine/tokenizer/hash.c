@@ -96,7 +96,7 @@ enum hk_status hke_tok_table_build(struct tok_table *x, const struct tok_strings
         hke_tok_table_free(x);
     }
     return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                   "tokenizer.ggml.tokens: strings made to collide cannot be indexed");
+                   "%s: strings made to collide cannot be indexed", hk_vocab_key(HK_VOCAB_TOKENS));
 }
 
 uint32_t hke_tok_table_find(const struct tok_table *x, const struct tok_strings *s,
@@ -173,7 +173,7 @@ enum hk_status hke_tok_merges_build(struct tok_merges *x, const struct tok_merge
         *x = (struct tok_merges){0};
     }
     return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                   "tokenizer.ggml.merges: pairs made to collide cannot be indexed");
+                   "%s: pairs made to collide cannot be indexed", hk_vocab_key(HK_VOCAB_MERGES));
 }
 
 const struct tok_merge *hke_tok_merges_find(const struct tok_merges *x, uint32_t left,

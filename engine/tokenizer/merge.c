@@ -58,7 +58,7 @@ static bool consider(struct tok_run *r, const uint8_t *word, uint32_t left)
         return true;
     const struct tok_symbol *b = &r->symbol[a->next];
     uint32_t n = a->n + b->n, rank, id;
-    if (t->kind == TOK_BPE) {
+    if (t->kind == HK_VOCAB_BPE) {
         const struct tok_merge *m = hke_tok_merges_find(&t->merges, a->id, b->id);
         if (m == NULL)
             return true;
@@ -69,7 +69,7 @@ static bool consider(struct tok_run *r, const uint8_t *word, uint32_t left)
         if (id == TOK_NONE)
             return true;
         rank = t->rank[id];
-        if (r->unused_split != NULL && t->type[id] == HKE_TOKEN_UNUSED)
+        if (r->unused_split != NULL && t->type[id] == HK_TOKEN_UNUSED)
             r->unused_split[id] = a->n;
     }
     return heap_push(r, (struct tok_bigram){(uint64_t)rank << 32 | left, n, id});
@@ -79,7 +79,7 @@ static bool consider(struct tok_run *r, const uint8_t *word, uint32_t left)
 static struct tok_symbol first_symbol(const struct hke_tokenizer *t, const uint8_t *p,
                                       const uint8_t *end)
 {
-    if (t->kind == TOK_BPE)
+    if (t->kind == HK_VOCAB_BPE)
         return (struct tok_symbol){.n = 1, .id = t->byte[*p]};
     if (*p < 0x80)
         return (struct tok_symbol){.n = 1, .id = t->letter[*p]};
@@ -137,7 +137,7 @@ static struct tok_symbol unused_part(struct tok_run *r, const uint8_t *p, struct
                                      uint32_t at)
 {
     const struct hke_tokenizer *t = r->t;
-    while (s.id != TOK_NONE && t->type[s.id] == HKE_TOKEN_UNUSED && r->unused_split[s.id] != 0) {
+    while (s.id != TOK_NONE && t->type[s.id] == HK_TOKEN_UNUSED && r->unused_split[s.id] != 0) {
         uint32_t left = r->unused_split[s.id];
         r->work++;
         if (at < s.start + left) {

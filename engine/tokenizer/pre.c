@@ -136,8 +136,8 @@ static enum hk_status weigh(struct tok_pre *pre, struct hk_bytes pattern, const 
     uint32_t references = 0;
     (void)pcre2_pattern_info(code, PCRE2_INFO_BACKREFMAX, &references);
     if (references > 0)
-        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tokenizer.hk.pre_regex: pattern %u has a back reference", pre->n);
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "%s: pattern %u has a back reference",
+                       hk_vocab_key(HK_VOCAB_SPLITS), pre->n);
     uint32_t weight = 1 + largest_repeat(pattern) / FREE_STEPS + (uint32_t)(pattern.n >> 10);
     pre->weight = weight > pre->weight ? weight : pre->weight;
     return HK_OK;
@@ -148,9 +148,8 @@ static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern, 
                                   struct hk_error *err)
 {
     if (pre->n == TOK_MAX_PATTERNS || pattern.n > MAX_PATTERN)
-        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
-                       "tokenizer.hk.pre_regex: more than %d patterns or %d bytes",
-                       TOK_MAX_PATTERNS, MAX_PATTERN);
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "%s: more than %d patterns or %d bytes",
+                       hk_vocab_key(HK_VOCAB_SPLITS), TOK_MAX_PATTERNS, MAX_PATTERN);
     size_t n = 0, at = 0;
     int error = 0;
     char *p = spell_out(pattern, &n);
@@ -161,8 +160,8 @@ static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern, 
     if (code == NULL) {
         PCRE2_UCHAR text[128] = "";
         (void)pcre2_get_error_message(error, text, sizeof text);
-        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tokenizer.hk.pre_regex: pattern %u: %s", pre->n, (const char *)text);
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "%s: pattern %u: %s",
+                       hk_vocab_key(HK_VOCAB_SPLITS), pre->n, (const char *)text);
     }
     pre->code[pre->n] = code;
     enum hk_status s = counted ? weigh(pre, pattern, code, err) : HK_OK;
@@ -207,10 +206,10 @@ static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_to
 enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f,
                                 struct hk_error *err)
 {
-    const struct hk_kv *own = hk_kv_find(f, "tokenizer.hk.pre_regex");
+    const struct hk_kv *own = hk_vocab_find(f, HK_VOCAB_SPLITS);
     if (own != NULL)
         return load_own(t, own, err);
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.pre");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PRE);
     struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
     enum hk_status s = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
     if (s != HK_OK)
@@ -218,7 +217,8 @@ enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f
     const struct hk_pre_tokenizer *row = hk_pre_tokenizer(name);
     if (row == NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                       "tokenizer.ggml.pre: unknown pre-tokenizer \"%.*s\"", HK_STR(name));
+                       "%s: unknown pre-tokenizer \"%.*s\"", hk_vocab_key(HK_VOCAB_PRE),
+                       HK_STR(name));
     return load_named(t, row, err);
 }
 

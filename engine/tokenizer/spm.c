@@ -32,8 +32,8 @@ static enum hk_status rank_tokens(struct hke_tokenizer *t, const struct hk_kv *k
     for (uint32_t i = 0; i < a->count; i++) {
         order[i] = (struct scored){hk_array_f32(a, i), i};
         if (isnan(order[i].score))
-            return hk_fail(err, HK_E_FORMAT, kv->offset,
-                           "tokenizer.ggml.scores: score of token %u is not a number", i);
+            return hk_fail(err, HK_E_FORMAT, kv->offset, "%s: score of token %u is not a number",
+                           hk_vocab_key(HK_VOCAB_SCORES), i);
     }
     qsort(order, a->count, sizeof *order, by_score);
     for (uint32_t i = 0, rank = 0; i < a->count; i++) {
@@ -47,10 +47,10 @@ static enum hk_status rank_tokens(struct hke_tokenizer *t, const struct hk_kv *k
 static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file *f,
                                   struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.scores");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_SCORES);
     if (kv == NULL)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
-                       "tokenizer.ggml.scores: a SentencePiece vocabulary needs them");
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "%s: a SentencePiece vocabulary needs them",
+                       hk_vocab_key(HK_VOCAB_SCORES));
     struct hk_array a;
     enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, err);
     if (s != HK_OK)
@@ -85,8 +85,8 @@ static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
         return hk_fail_nomem(err);
     for (uint32_t i = 0; i < t->piece.n; i++) {
         unsigned type = t->type[i];
-        keep[i] = type == HKE_TOKEN_NORMAL || type == HKE_TOKEN_USER || type == HKE_TOKEN_UNUSED;
-        t->has_unused |= type == HKE_TOKEN_UNUSED;
+        keep[i] = type == HK_TOKEN_NORMAL || type == HK_TOKEN_USER || type == HK_TOKEN_UNUSED;
+        t->has_unused |= type == HK_TOKEN_UNUSED;
         if (keep[i])
             mark_joins(t, tok_string(&t->piece, i));
     }
@@ -103,11 +103,10 @@ static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
 static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file *f,
                                   struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.space_prefix");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PREFIX_SCHEME);
     struct hk_bytes name;
     t->space_prefix = true;
-    enum hk_status s =
-        hke_tok_key_bool(f, "tokenizer.ggml.add_space_prefix", &t->space_prefix, err);
+    enum hk_status s = hke_tok_key_bool(f, HK_VOCAB_ADD_SPACE_PREFIX, &t->space_prefix, err);
     if (s != HK_OK || kv == NULL)
         return s;
     if ((s = hk_kv_string(kv, &name, err)) != HK_OK)
@@ -115,8 +114,8 @@ static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file 
     t->prefix_single = true;
     t->prefix_first = hk_bytes_are(name, "first");
     if (!t->prefix_first && !hk_bytes_are(name, "always"))
-        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "tokenizer.hk.space_prefix: unknown prefix \"%.*s\"", HK_STR(name));
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset, "%s: unknown prefix \"%.*s\"",
+                       hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), HK_STR(name));
     return HK_OK;
 }
 
@@ -127,8 +126,8 @@ enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f
     if (s != HK_OK)
         return s;
     for (uint32_t i = t->piece.n; i-- > 0;) {
-        if (t->type[i] == HKE_TOKEN_BYTE)
-            t->byte[hke_tok_byte_piece(tok_string(&t->piece, i))] = i;
+        if (t->type[i] == HK_TOKEN_BYTE)
+            t->byte[hk_vocab_byte(tok_string(&t->piece, i))] = i;
     }
     s = load_prefix(t, f, err);
     return s == HK_OK ? index_words(t, err) : s;

@@ -9,16 +9,14 @@ static enum hk_status check_pair(const struct hke_tokenizer *t, const struct hk_
                                  int32_t flags, struct hk_error *err)
 {
     if (id < 0 || (uint32_t)id >= t->piece.n)
-        return hk_fail(err, HK_E_RANGE, kv->offset,
-                       "tokenizer.hk.added_flags: %d is outside the vocabulary of %u", id,
-                       t->piece.n);
+        return hk_fail(err, HK_E_RANGE, kv->offset, "%s: %d is outside the vocabulary of %u",
+                       hk_vocab_key(HK_VOCAB_ADDED_FLAGS), id, t->piece.n);
     if (!hke_tok_is_added(t->type[id]))
-        return hk_fail(err, HK_E_FORMAT, kv->offset,
-                       "tokenizer.hk.added_flags: token %d is of type %u, no added token", id,
-                       t->type[id]);
-    if (flags < 0 || flags > TOK_ALL_FLAGS)
-        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "tokenizer.hk.added_flags: unknown flags %d of token %d", flags, id);
+        return hk_fail(err, HK_E_FORMAT, kv->offset, "%s: token %d is of type %u, no added token",
+                       hk_vocab_key(HK_VOCAB_ADDED_FLAGS), id, t->type[id]);
+    if (flags < 0 || flags > HK_ADDED_ALL)
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset, "%s: unknown flags %d of token %d",
+                       hk_vocab_key(HK_VOCAB_ADDED_FLAGS), flags, id);
     return HK_OK;
 }
 
@@ -26,17 +24,16 @@ static enum hk_status copy_flags(struct hke_tokenizer *t, const struct hk_kv *kv
                                  const struct hk_array *a, struct hk_error *err)
 {
     if (a->count % 2 != 0)
-        return hk_fail(err, HK_E_FORMAT, kv->offset,
-                       "tokenizer.hk.added_flags: %u values are not pairs of id and flags",
-                       a->count);
+        return hk_fail(err, HK_E_FORMAT, kv->offset, "%s: %u values are not pairs of id and flags",
+                       hk_vocab_key(HK_VOCAB_ADDED_FLAGS), a->count);
     for (uint32_t i = 0; i < a->count; i += 2) {
         int32_t id = hk_array_i32(a, i), flags = hk_array_i32(a, i + 1);
         enum hk_status s = check_pair(t, kv, id, flags, err);
         if (s != HK_OK)
             return s;
         if (i > 0 && id <= hk_array_i32(a, i - 2))
-            return hk_fail(err, HK_E_FORMAT, kv->offset,
-                           "tokenizer.hk.added_flags: token %d is not in rising order", id);
+            return hk_fail(err, HK_E_FORMAT, kv->offset, "%s: token %d is not in rising order",
+                           hk_vocab_key(HK_VOCAB_ADDED_FLAGS), id);
         t->flags[id] = (uint8_t)flags;
     }
     return HK_OK;
@@ -48,7 +45,7 @@ enum hk_status hke_tok_flags_load(struct hke_tokenizer *t, const struct hk_file 
     t->flags = calloc(t->piece.n, sizeof *t->flags);
     if (t->flags == NULL)
         return hk_fail_nomem(err);
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.added_flags");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_ADDED_FLAGS);
     if (kv == NULL)
         return HK_OK;
     struct hk_array a;
@@ -159,7 +156,7 @@ static bool is_cut(const struct hke_tokenizer *t, const uint8_t *begin, const ui
 {
     if ((*p != ' ' && *p != '\n') || !ends_match(begin, p))
         return false;
-    if (t->kind == TOK_BPE)
+    if (t->kind == HK_VOCAB_BPE)
         return true;
     return !(*p == ' ' ? t->joins : t->joins_line)[p[-1]] && !t->before_prefix[p[-1]];
 }
@@ -190,9 +187,9 @@ static void mark_prefixes(struct hke_tokenizer *t)
 
 void hke_tok_find_cuts(struct hke_tokenizer *t)
 {
-    if (t->kind == TOK_SPM && t->space_prefix && !t->prefix_first)
+    if (t->kind == HK_VOCAB_SPM && t->space_prefix && !t->prefix_first)
         mark_prefixes(t);
-    t->cuts = t->kind == TOK_SPM || t->pre.named;
+    t->cuts = t->kind == HK_VOCAB_SPM || t->pre.named;
     for (uint32_t i = 0; i < t->text.n && t->cuts; i++)
         t->cuts = !hke_tok_is_added(t->type[i]) || !crosses(t, i);
 }

@@ -4,23 +4,6 @@
 
 #include "engine/tokenizer/tok.h"
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-int hke_tok_byte_piece(struct hk_bytes b)
-{
-    if (b.n != 6 || memcmp(b.p, "<0x", 3) != 0 || b.p[5] != '>')
-        return -1;
-    int high = hex_digit(b.p[3]), low = hex_digit(b.p[4]);
-    return high < 0 || low < 0 ? -1 : high << 4 | low;
-}
-
 /* GPT-2's byte alphabet: bytes with a visible Latin-1 character are that character; the others are
  * the characters from U+0100 on, in order. */
 static bool is_visible(unsigned b)
@@ -76,14 +59,14 @@ static size_t token_text(const struct hke_tokenizer *t, uint32_t id, const int16
                          uint8_t *out)
 {
     struct hk_bytes piece = tok_string(&t->piece, id);
-    enum hke_token_type type = t->type[id];
-    if (type == HKE_TOKEN_BYTE) {
-        out[0] = (uint8_t)hke_tok_byte_piece(piece);
+    enum hk_token_type type = t->type[id];
+    if (type == HK_TOKEN_BYTE) {
+        out[0] = (uint8_t)hk_vocab_byte(piece);
         return 1;
     }
-    if (t->kind == TOK_BPE && type == HKE_TOKEN_NORMAL)
+    if (t->kind == HK_VOCAB_BPE && type == HK_TOKEN_NORMAL)
         return unmap_bytes(piece, byte_of, out);
-    if (t->kind == TOK_SPM && (type == HKE_TOKEN_NORMAL || type == HKE_TOKEN_USER))
+    if (t->kind == HK_VOCAB_SPM && (type == HK_TOKEN_NORMAL || type == HK_TOKEN_USER))
         return unescape_blanks(piece, out);
     if (piece.n > 0)
         memcpy(out, piece.p, piece.n);
@@ -104,10 +87,9 @@ enum hk_status hke_tok_text_build(struct hke_tokenizer *t, struct hk_error *err)
     uint32_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct hk_bytes piece = tok_string(&t->piece, i);
-        if (t->type[i] == HKE_TOKEN_BYTE && hke_tok_byte_piece(piece) < 0)
-            return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                           "tokenizer.ggml.tokens: byte token %u is spelled \"%.*s\"", i,
-                           HK_STR(piece));
+        if (t->type[i] == HK_TOKEN_BYTE && hk_vocab_byte(piece) < 0)
+            return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%s: byte token %u is spelled \"%.*s\"",
+                           hk_vocab_key(HK_VOCAB_TOKENS), i, HK_STR(piece));
         text->off[i] = at;
         at += (uint32_t)token_text(t, i, byte_of, text->p + at);
     }

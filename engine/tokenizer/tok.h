@@ -63,7 +63,6 @@ uint64_t hke_tok_hash(uint64_t seed, const uint8_t *p, size_t n);
 
 /* ---- the tokenizer ---- */
 
-enum tok_kind { TOK_SPM, TOK_BPE };
 enum { TOK_MAX_PATTERNS = 16 };
 
 struct tok_pre { /* split patterns, applied one after the other to the pieces of the one before */
@@ -83,20 +82,12 @@ struct tok_added { /* tokens matched in the text before it is split, in order of
     uint32_t first[257]; /* those that begin with byte b are first[b] .. first[b + 1] - 1 */
     uint8_t *own;        /* texts that are not those of the vocabulary */
 };
-/* Of an added token, in tokenizer.hk.added_flags. */
-enum {
-    TOK_LSTRIP = 1,
-    TOK_RSTRIP = 2,
-    TOK_NORMALIZED = 4,
-    TOK_SINGLE_WORD = 8,
-    TOK_ALL_FLAGS = 15
-};
 
 struct hke_tokenizer {
-    enum tok_kind kind;
+    enum hk_vocab_kind kind;
     struct tok_strings piece; /* as spelled in the file */
     struct tok_strings text;  /* what they stand for */
-    uint8_t *type;            /* enum hke_token_type */
+    uint8_t *type;            /* enum hk_token_type */
     bool *ends;               /* ends a generation */
     int64_t bos, eos, unk;
     bool add_bos, add_eos;
@@ -127,12 +118,10 @@ struct hke_tokenizer {
 enum hk_status hke_tok_vocab_load(struct hke_tokenizer *t, const struct hk_file *f,
                                   struct hk_error *err);
 /* Value of an optional key. *OUT is untouched where there is none. */
-enum hk_status hke_tok_key_bool(const struct hk_file *f, const char *key, bool *out,
+enum hk_status hke_tok_key_bool(const struct hk_file *f, enum hk_vocab_key key, bool *out,
                                 struct hk_error *err);
 /* tokenizer/text.c: what each token stands for. */
 enum hk_status hke_tok_text_build(struct hke_tokenizer *t, struct hk_error *err);
-/* Byte of a piece spelled <0xNN>, or -1. */
-int hke_tok_byte_piece(struct hk_bytes piece);
 /* tokenizer/spm.c, tokenizer/bpe.c: the rest of each kind. */
 enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f,
                                 struct hk_error *err);
@@ -141,7 +130,7 @@ enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f
 
 /* ---- added tokens (tokenizer/added.c) ---- */
 
-bool hke_tok_is_added(enum hke_token_type type);
+bool hke_tok_is_added(enum hk_token_type type);
 enum hk_status hke_tok_added_build(struct hke_tokenizer *t, struct hk_error *err);
 /* The longest of the added tokens A at byte AT of TEXT, of control tokens only if SPECIAL; NULL if
  * there is none. Adds to *WORK what the search took. */

@@ -7,23 +7,22 @@
 #include "engine/tokenizer/tok.h"
 
 /* The kind of tokenizer.ggml.model. *NAMED false: the file has no such key. */
-static enum hk_status find_kind(const struct hk_file *f, enum tok_kind *kind, bool *named,
+static enum hk_status find_kind(const struct hk_file *f, enum hk_vocab_kind *kind, bool *named,
                                 struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.model");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_MODEL);
     *named = kv != NULL;
-    *kind = TOK_SPM;
+    *kind = HK_VOCAB_SPM;
     if (kv == NULL)
         return HK_OK;
     struct hk_bytes name;
     enum hk_status s = hk_kv_string(kv, &name, err);
     if (s != HK_OK)
         return s;
-    if (hk_bytes_are(name, "gpt2"))
-        *kind = TOK_BPE;
-    else if (!hk_bytes_are(name, "llama"))
-        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "tokenizer.ggml.model: unknown tokenizer \"%.*s\"", HK_STR(name));
+    *kind = hk_vocab_kind(name);
+    if (*kind == HK_VOCAB_OTHER)
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset, "%s: unknown tokenizer \"%.*s\"",
+                       hk_vocab_key(HK_VOCAB_MODEL), HK_STR(name));
     return HK_OK;
 }
 
@@ -32,7 +31,7 @@ static enum hk_status find_kind(const struct hk_file *f, enum tok_kind *kind, bo
 static enum hk_status load_normalizer(struct hke_tokenizer *t, const struct hk_file *f,
                                       struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.normalizer");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_NORMALIZER);
     struct hk_bytes name;
     if (kv == NULL)
         return HK_OK;
@@ -40,8 +39,8 @@ static enum hk_status load_normalizer(struct hke_tokenizer *t, const struct hk_f
     if (s != HK_OK)
         return s;
     if (!hk_bytes_are(name, "nfc"))
-        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "tokenizer.hk.normalizer: unknown normalisation \"%.*s\"", HK_STR(name));
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset, "%s: unknown normalisation \"%.*s\"",
+                       hk_vocab_key(HK_VOCAB_NORMALIZER), HK_STR(name));
     t->nfc = true;
     return HK_OK;
 }
@@ -52,18 +51,19 @@ static enum hk_status build(struct hke_tokenizer *t, const struct hk_file *f, st
     enum hk_status s = find_kind(f, &t->kind, &named, err);
     if (s != HK_OK)
         return s;
-    t->add_bos = t->kind == TOK_SPM;
-    if (t->kind == TOK_BPE && (s = hke_tok_pre_load(t, f, err)) != HK_OK)
+    t->add_bos = t->kind == HK_VOCAB_SPM;
+    if (t->kind == HK_VOCAB_BPE && (s = hke_tok_pre_load(t, f, err)) != HK_OK)
         return s;
     if ((s = hke_tok_vocab_load(t, f, err)) != HK_OK)
         return s;
     if (!named)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
-                       "tokenizer.ggml.model: the file does not say what tokenizer it has");
+                       "%s: the file does not say what tokenizer it has",
+                       hk_vocab_key(HK_VOCAB_MODEL));
     if ((s = hke_tok_text_build(t, err)) != HK_OK || (s = hke_tok_flags_load(t, f, err)) != HK_OK ||
         (s = load_normalizer(t, f, err)) != HK_OK || (s = hke_tok_added_build(t, err)) != HK_OK)
         return s;
-    s = t->kind == TOK_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
+    s = t->kind == HK_VOCAB_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
     if (s == HK_OK)
         hke_tok_find_cuts(t);
     return s;
@@ -143,7 +143,7 @@ bool hke_is_end_token(const struct hke_tokenizer *t, uint32_t id)
     return id < t->piece.n && t->ends[id];
 }
 
-enum hke_token_type hke_token_type(const struct hke_tokenizer *t, uint32_t id)
+enum hk_token_type hke_token_type(const struct hke_tokenizer *t, uint32_t id)
 {
     return t->type[id];
 }

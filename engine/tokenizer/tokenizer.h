@@ -3,19 +3,10 @@
 #ifndef HKE_TOKENIZER_H
 #define HKE_TOKENIZER_H
 
-#include "libhkfmt/hkfmt.h"
+#include "libhkfmt/hkmodel.h"
 
 /* Immutable once made: any number of threads may use it. */
 struct hke_tokenizer;
-
-enum hke_token_type { /* as in tokenizer.ggml.token_type */
-                      HKE_TOKEN_NORMAL = 1,
-                      HKE_TOKEN_UNKNOWN = 2,
-                      HKE_TOKEN_CONTROL = 3,
-                      HKE_TOKEN_USER = 4,
-                      HKE_TOKEN_UNUSED = 5,
-                      HKE_TOKEN_BYTE = 6,
-};
 
 /* Build the tokenizer that the tokenizer.* metadata of F describe; F may be closed afterwards.
  * HK_E_MISSING: no vocabulary; HK_E_UNSUPPORTED: a kind or a pre-tokenizer that is not known here
@@ -40,7 +31,7 @@ bool hke_adds_eos(const struct hke_tokenizer *t);
  * well-known spellings of an end of turn. False for an id outside the vocabulary. */
 bool hke_is_end_token(const struct hke_tokenizer *t, uint32_t id);
 /* The next three take ids below hke_vocab_size(). Results live as long as T. */
-enum hke_token_type hke_token_type(const struct hke_tokenizer *t, uint32_t id);
+enum hk_token_type hke_token_type(const struct hke_tokenizer *t, uint32_t id);
 /* The token as the vocabulary spells it (U+2581 for a space, <0x0A>, the byte alphabet of GPT-2).
  */
 struct hk_bytes hke_token_piece(const struct hke_tokenizer *t, uint32_t id);

@@ -11,7 +11,8 @@ static enum hk_status copy_strings(struct tok_strings *s, const struct hk_array 
     for (uint32_t i = 0; i < a->count; i++)
         total += hk_array_string(a, i).n;
     if (total > UINT32_MAX)
-        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "tokenizer.ggml.tokens: 4 GiB of text");
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "%s: 4 GiB of text",
+                       hk_vocab_key(HK_VOCAB_TOKENS));
     s->n = a->count;
     s->p = malloc(total + 1);
     s->off = malloc(((size_t)s->n + 1) * sizeof *s->off);
@@ -32,16 +33,17 @@ static enum hk_status copy_strings(struct tok_strings *s, const struct hk_array 
 static enum hk_status load_pieces(struct hke_tokenizer *t, const struct hk_file *f,
                                   struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.tokens");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_TOKENS);
     if (kv == NULL)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
-                       "tokenizer.ggml.tokens: the file has no vocabulary");
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "%s: the file has no vocabulary",
+                       hk_vocab_key(HK_VOCAB_TOKENS));
     struct hk_array a;
     enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
     if (s != HK_OK)
         return s;
     if (a.count == 0 || a.count > INT32_MAX)
-        s = hk_fail(err, HK_E_RANGE, kv->offset, "tokenizer.ggml.tokens: %u tokens", a.count);
+        s = hk_fail(err, HK_E_RANGE, kv->offset, "%s: %u tokens", hk_vocab_key(HK_VOCAB_TOKENS),
+                    a.count);
     else
         s = copy_strings(&t->piece, &a, err);
     hk_array_free(&a);
@@ -52,7 +54,7 @@ static enum hk_status load_pieces(struct hke_tokenizer *t, const struct hk_file 
 static enum hk_status check_scores(const struct hke_tokenizer *t, const struct hk_file *f,
                                    struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.scores");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_SCORES);
     if (kv == NULL)
         return HK_OK;
     struct hk_array a;
@@ -60,8 +62,8 @@ static enum hk_status check_scores(const struct hke_tokenizer *t, const struct h
     if (s != HK_OK)
         return s;
     if (a.count != t->piece.n)
-        s = hk_fail(err, HK_E_FORMAT, kv->offset, "tokenizer.ggml.scores: %u scores for %u tokens",
-                    a.count, t->piece.n);
+        s = hk_fail(err, HK_E_FORMAT, kv->offset, "%s: %u scores for %u tokens",
+                    hk_vocab_key(HK_VOCAB_SCORES), a.count, t->piece.n);
     hk_array_free(&a);
     return s;
 }
@@ -70,13 +72,13 @@ static enum hk_status copy_types(struct hke_tokenizer *t, const struct hk_kv *kv
                                  const struct hk_array *a, struct hk_error *err)
 {
     if (a->count != t->piece.n)
-        return hk_fail(err, HK_E_FORMAT, kv->offset,
-                       "tokenizer.ggml.token_type: %u types for %u tokens", a->count, t->piece.n);
+        return hk_fail(err, HK_E_FORMAT, kv->offset, "%s: %u types for %u tokens",
+                       hk_vocab_key(HK_VOCAB_TYPES), a->count, t->piece.n);
     for (uint32_t i = 0; i < a->count; i++) {
         int32_t type = hk_array_i32(a, i);
-        if (type < HKE_TOKEN_NORMAL || type > HKE_TOKEN_BYTE)
-            return hk_fail(err, HK_E_RANGE, kv->offset,
-                           "tokenizer.ggml.token_type: type %d of token %u", type, i);
+        if (type < HK_TOKEN_NORMAL || type > HK_TOKEN_BYTE)
+            return hk_fail(err, HK_E_RANGE, kv->offset, "%s: type %d of token %u",
+                           hk_vocab_key(HK_VOCAB_TYPES), type, i);
         t->type[i] = (uint8_t)type;
     }
     return HK_OK;
@@ -86,15 +88,15 @@ static enum hk_status copy_types(struct hke_tokenizer *t, const struct hk_kv *kv
 static void guess_types(struct hke_tokenizer *t)
 {
     for (uint32_t i = 0; i < t->piece.n; i++) {
-        bool byte = t->kind == TOK_SPM && hke_tok_byte_piece(tok_string(&t->piece, i)) >= 0;
-        t->type[i] = byte ? HKE_TOKEN_BYTE : HKE_TOKEN_NORMAL;
+        bool byte = t->kind == HK_VOCAB_SPM && hk_vocab_byte(tok_string(&t->piece, i)) >= 0;
+        t->type[i] = byte ? HK_TOKEN_BYTE : HK_TOKEN_NORMAL;
     }
     if (t->unk >= 0)
-        t->type[t->unk] = HKE_TOKEN_UNKNOWN;
+        t->type[t->unk] = HK_TOKEN_UNKNOWN;
     if (t->bos >= 0)
-        t->type[t->bos] = HKE_TOKEN_CONTROL;
+        t->type[t->bos] = HK_TOKEN_CONTROL;
     if (t->eos >= 0)
-        t->type[t->eos] = HKE_TOKEN_CONTROL;
+        t->type[t->eos] = HK_TOKEN_CONTROL;
 }
 
 static enum hk_status load_types(struct hke_tokenizer *t, const struct hk_file *f,
@@ -103,7 +105,7 @@ static enum hk_status load_types(struct hke_tokenizer *t, const struct hk_file *
     t->type = malloc(t->piece.n);
     if (t->type == NULL)
         return hk_fail_nomem(err);
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.ggml.token_type");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_TYPES);
     if (kv == NULL) {
         guess_types(t);
         return HK_OK;
@@ -118,9 +120,9 @@ static enum hk_status load_types(struct hke_tokenizer *t, const struct hk_file *
 }
 
 static enum hk_status load_id(const struct hke_tokenizer *t, const struct hk_file *f,
-                              const char *key, int64_t *id, struct hk_error *err)
+                              enum hk_vocab_key key, int64_t *id, struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, key);
+    const struct hk_kv *kv = hk_vocab_find(f, key);
     if (kv == NULL)
         return HK_OK;
     int64_t v;
@@ -128,23 +130,23 @@ static enum hk_status load_id(const struct hke_tokenizer *t, const struct hk_fil
     if (s != HK_OK)
         return s;
     if (v < 0 || v >= t->piece.n)
-        return hk_fail(err, HK_E_RANGE, kv->offset, "%s: %lld is outside the vocabulary of %u", key,
-                       (long long)v, t->piece.n);
+        return hk_fail(err, HK_E_RANGE, kv->offset, "%s: %lld is outside the vocabulary of %u",
+                       hk_vocab_key(key), (long long)v, t->piece.n);
     *id = v;
     return HK_OK;
 }
 
-enum hk_status hke_tok_key_bool(const struct hk_file *f, const char *key, bool *out,
+enum hk_status hke_tok_key_bool(const struct hk_file *f, enum hk_vocab_key key, bool *out,
                                 struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, key);
+    const struct hk_kv *kv = hk_vocab_find(f, key);
     return kv == NULL ? HK_OK : hk_kv_bool(kv, out, err);
 }
 
 /* SentencePiece models that name no special ids use its defaults. */
 static void default_ids(struct hke_tokenizer *t)
 {
-    bool spm = t->kind == TOK_SPM;
+    bool spm = t->kind == HK_VOCAB_SPM;
     t->unk = spm ? 0 : -1;
     t->bos = spm && t->piece.n > 1 ? 1 : -1;
     t->eos = spm && t->piece.n > 2 ? 2 : -1;
@@ -166,7 +168,7 @@ static bool spelled_as_end(struct hk_bytes piece)
 static enum hk_status mark_listed_ends(struct hke_tokenizer *t, const struct hk_file *f,
                                        struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "tokenizer.hk.eog_ids");
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_END_IDS);
     if (kv == NULL)
         return HK_OK;
     struct hk_array a;
@@ -176,8 +178,8 @@ static enum hk_status mark_listed_ends(struct hke_tokenizer *t, const struct hk_
     for (uint32_t i = 0; i < a.count && s == HK_OK; i++) {
         int32_t id = hk_array_i32(&a, i);
         if (id < 0 || (uint32_t)id >= t->piece.n)
-            s = hk_fail(err, HK_E_RANGE, kv->offset,
-                        "tokenizer.hk.eog_ids: %d is outside the vocabulary of %u", id, t->piece.n);
+            s = hk_fail(err, HK_E_RANGE, kv->offset, "%s: %d is outside the vocabulary of %u",
+                        hk_vocab_key(HK_VOCAB_END_IDS), id, t->piece.n);
         else
             t->ends[id] = true;
     }
@@ -193,8 +195,7 @@ static enum hk_status mark_ends(struct hke_tokenizer *t, const struct hk_file *f
         return hk_fail_nomem(err);
     if (t->eos >= 0)
         t->ends[t->eos] = true;
-    static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
+    static const enum hk_vocab_key keys[] = {HK_VOCAB_EOT, HK_VOCAB_EOM};
     for (size_t i = 0; i < 2; i++) {
         int64_t id = -1;
         enum hk_status s = load_id(t, f, keys[i], &id, err);
@@ -204,7 +205,7 @@ static enum hk_status mark_ends(struct hke_tokenizer *t, const struct hk_file *f
             t->ends[id] = true;
     }
     for (uint32_t i = 0; i < t->piece.n; i++) {
-        bool special = t->type[i] == HKE_TOKEN_CONTROL || t->type[i] == HKE_TOKEN_USER;
+        bool special = t->type[i] == HK_TOKEN_CONTROL || t->type[i] == HK_TOKEN_USER;
         if (special && spelled_as_end(tok_string(&t->piece, i)))
             t->ends[i] = true;
     }
@@ -220,12 +221,12 @@ enum hk_status hke_tok_vocab_load(struct hke_tokenizer *t, const struct hk_file 
     if (s != HK_OK)
         return s;
     default_ids(t);
-    if ((s = load_id(t, f, "tokenizer.ggml.bos_token_id", &t->bos, err)) != HK_OK ||
-        (s = load_id(t, f, "tokenizer.ggml.eos_token_id", &t->eos, err)) != HK_OK ||
-        (s = load_id(t, f, "tokenizer.ggml.unknown_token_id", &t->unk, err)) != HK_OK ||
+    if ((s = load_id(t, f, HK_VOCAB_BOS, &t->bos, err)) != HK_OK ||
+        (s = load_id(t, f, HK_VOCAB_EOS, &t->eos, err)) != HK_OK ||
+        (s = load_id(t, f, HK_VOCAB_UNK, &t->unk, err)) != HK_OK ||
         (s = load_types(t, f, err)) != HK_OK || (s = mark_ends(t, f, err)) != HK_OK)
         return s;
-    if ((s = hke_tok_key_bool(f, "tokenizer.ggml.add_bos_token", &t->add_bos, err)) != HK_OK)
+    if ((s = hke_tok_key_bool(f, HK_VOCAB_ADD_BOS, &t->add_bos, err)) != HK_OK)
         return s;
-    return hke_tok_key_bool(f, "tokenizer.ggml.add_eos_token", &t->add_eos, err);
+    return hke_tok_key_bool(f, HK_VOCAB_ADD_EOS, &t->add_eos, err);
 }

@@ -10,6 +10,7 @@
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/model/pre_patterns.h"
+#include "libhkfmt/model/vocabulary.h"
 
 /* ---- order of rows ---- */
 
@@ -63,7 +64,7 @@ static enum hk_status settle_row_order(struct gguf_making *m, struct hk_error *e
  * models have for the sake of their sizes, get names that no text gives, as its own converter makes
  * them. */
 
-enum { UNUSED = 5, MOST_TOKENS = 1 << 24, NAME_SIZE = 16 };
+enum { MOST_TOKENS = 1 << 24 };
 
 /* What a list of the vocabulary is filled up with. */
 static const float no_score = -10000;
@@ -77,10 +78,10 @@ static const struct hk_tensor *find_embedding(const struct hk_file *f)
 }
 
 /* The array of KIND under KEY; false where there is none. */
-static bool find_array_of_kind(const struct gguf_making *m, const char *key,
+static bool find_array_of_kind(const struct gguf_making *m, enum hk_vocab_key key,
                                enum hk_array_kind kind, struct hk_array *out)
 {
-    const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, key);
+    const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, hk_vocab_key(key));
     return kv != NULL && kv->type == HK_META_BYTES && hk_array_from_blob(kv->value, out) &&
            out->kind == kind;
 }
@@ -89,7 +90,7 @@ static enum hk_status pad_token_names(struct gguf_making *m, const struct hk_arr
                                       uint32_t all, struct hk_error *err)
 {
     struct hk_bytes *names = calloc(all, sizeof *names);
-    char *made = calloc(all - tokens->count, NAME_SIZE);
+    char *made = calloc(all - tokens->count, HK_VOCAB_PADDING_SIZE);
     if (names == NULL || made == NULL) {
         free(names);
         free(made);
@@ -100,11 +101,11 @@ static enum hk_status pad_token_names(struct gguf_making *m, const struct hk_arr
             names[i] = hk_array_string(tokens, i);
             continue;
         }
-        char *name = made + (size_t)(i - tokens->count) * NAME_SIZE;
-        const int n = snprintf(name, NAME_SIZE, "[PAD%u]", i);
-        names[i] = (struct hk_bytes){(const uint8_t *)name, (size_t)n};
+        char *name = made + (size_t)(i - tokens->count) * HK_VOCAB_PADDING_SIZE;
+        hk_vocab_put_padding(i, name);
+        names[i] = (struct hk_bytes){(const uint8_t *)name, strlen(name)};
     }
-    hk_kvlist_strings(&m->v->kvs, "tokenizer.ggml.tokens", names, all);
+    hk_kvlist_strings(&m->v->kvs, hk_vocab_key(HK_VOCAB_TOKENS), names, all);
     free(names);
     free(made);
     return HK_OK;
@@ -114,15 +115,14 @@ static enum hk_status pad_token_types(struct gguf_making *m, uint32_t had, uint3
                                       struct hk_error *err)
 {
     struct hk_array types;
-    if (!find_array_of_kind(m, "tokenizer.ggml.token_type", HK_ARRAY_I32, &types) ||
-        types.count != had)
+    if (!find_array_of_kind(m, HK_VOCAB_TYPES, HK_ARRAY_I32, &types) || types.count != had)
         return HK_OK;
     int32_t *v = calloc(all, sizeof *v);
     if (v == NULL)
         return hk_fail_nomem(err);
     for (uint32_t i = 0; i < all; i++)
-        v[i] = i < had ? hk_array_i32(&types, i) : UNUSED;
-    hk_kvlist_i32s(&m->v->kvs, "tokenizer.ggml.token_type", v, all);
+        v[i] = i < had ? hk_array_i32(&types, i) : HK_TOKEN_UNUSED;
+    hk_kvlist_i32s(&m->v->kvs, hk_vocab_key(HK_VOCAB_TYPES), v, all);
     free(v);
     return HK_OK;
 }
@@ -131,15 +131,14 @@ static enum hk_status pad_token_scores(struct gguf_making *m, uint32_t had, uint
                                        struct hk_error *err)
 {
     struct hk_array scores;
-    if (!find_array_of_kind(m, "tokenizer.ggml.scores", HK_ARRAY_F32, &scores) ||
-        scores.count != had)
+    if (!find_array_of_kind(m, HK_VOCAB_SCORES, HK_ARRAY_F32, &scores) || scores.count != had)
         return HK_OK;
     float *v = calloc(all, sizeof *v);
     if (v == NULL)
         return hk_fail_nomem(err);
     for (uint32_t i = 0; i < all; i++)
         v[i] = i < had ? hk_array_f32(&scores, i) : no_score;
-    hk_kvlist_f32s(&m->v->kvs, "tokenizer.ggml.scores", v, all);
+    hk_kvlist_f32s(&m->v->kvs, hk_vocab_key(HK_VOCAB_SCORES), v, all);
     free(v);
     return HK_OK;
 }
@@ -149,7 +148,7 @@ static enum hk_status pad_vocabulary(struct gguf_making *m, struct hk_error *err
     struct hk_array tokens;
     const struct hk_tensor *t = find_embedding(m->v->file);
     if (t == NULL || t->ndim != 2 || t->shape[0] > MOST_TOKENS ||
-        !find_array_of_kind(m, "tokenizer.ggml.tokens", HK_ARRAY_STRING, &tokens) ||
+        !find_array_of_kind(m, HK_VOCAB_TOKENS, HK_ARRAY_STRING, &tokens) ||
         tokens.count >= t->shape[0])
         return HK_OK;
     const uint32_t had = tokens.count, all = (uint32_t)t->shape[0];
@@ -161,9 +160,9 @@ static enum hk_status pad_vocabulary(struct gguf_making *m, struct hk_error *err
 
 /* ---- what llama.cpp does not read ---- */
 
-static const struct hk_kv *find_view_key(const struct gguf_making *m, const char *key)
+static const struct hk_kv *find_view_key(const struct gguf_making *m, enum hk_vocab_key key)
 {
-    return hk_kvlist_find(&m->v->kvs, key);
+    return hk_kvlist_find(&m->v->kvs, hk_vocab_key(key));
 }
 
 static struct hk_bytes text_of_kv(const struct hk_kv *kv)
@@ -178,36 +177,37 @@ static struct hk_bytes text_of_kv(const struct hk_kv *kv)
 
 static void report_whole_words(const struct gguf_making *m, const struct hk_pre_tokenizer *row)
 {
-    const struct hk_kv *kv = find_view_key(m, "tokenizer.ggml.ignore_merges");
+    const struct hk_kv *kv = find_view_key(m, HK_VOCAB_IGNORE_MERGES);
     bool whole = false;
     if (kv != NULL && hk_kv_bool(kv, &whole, NULL) == HK_OK && whole != row->whole_words)
-        hk_lost(m->opt,
-                "key tokenizer.ggml.ignore_merges is %s, but where 'tokenizer.ggml.pre' is '%s', "
-                "llama.cpp %s",
-                whole ? "true" : "false", row->name,
+        hk_lost(m->opt, "key %s is %s, but where '%s' is '%s', llama.cpp %s",
+                hk_vocab_key(HK_VOCAB_IGNORE_MERGES), whole ? "true" : "false",
+                hk_vocab_key(HK_VOCAB_PRE), row->name,
                 whole ? "makes every word by merging" : "takes words that are tokens whole");
 }
 
 /* llama.cpp knows patterns by the name that tokenizer.ggml.pre has, and no others. */
 static void settle_split_patterns(struct gguf_making *m, const struct hk_bytes *pattern, size_t n)
 {
-    const struct hk_kv *kv = find_view_key(m, "tokenizer.ggml.ignore_merges"),
-                       *pre = find_view_key(m, "tokenizer.ggml.pre");
+    const struct hk_kv *kv = find_view_key(m, HK_VOCAB_IGNORE_MERGES),
+                       *pre = find_view_key(m, HK_VOCAB_PRE);
     bool whole = false;
     if (kv != NULL && hk_kv_bool(kv, &whole, NULL) != HK_OK)
         whole = false;
     const struct hk_pre_tokenizer *row = hk_pre_tokenizer_for(pattern, n, whole), *named = NULL;
     if (row != NULL && pre == NULL)
-        hk_kvlist_text(&m->v->kvs, "tokenizer.ggml.pre", row->name);
+        hk_kvlist_text(&m->v->kvs, hk_vocab_key(HK_VOCAB_PRE), row->name);
     named = pre != NULL ? hk_pre_tokenizer(text_of_kv(pre)) : row;
     if (row == NULL && pre == NULL)
-        hk_lost(m->opt, "key tokenizer.hk.pre_regex: llama.cpp has no name for these split "
-                        "patterns and will split texts otherwise");
+        hk_lost(m->opt,
+                "key %s: llama.cpp has no name for these split "
+                "patterns and will split texts otherwise",
+                hk_vocab_key(HK_VOCAB_SPLITS));
     else if (named == NULL || row == NULL || !hk_pre_same(named, row))
         hk_lost(m->opt,
-                "key tokenizer.hk.pre_regex: llama.cpp goes by 'tokenizer.ggml.pre', which is "
+                "key %s: llama.cpp goes by '%s', which is "
                 "'%.*s', and will split texts otherwise",
-                HK_STR(text_of_kv(pre)));
+                hk_vocab_key(HK_VOCAB_SPLITS), hk_vocab_key(HK_VOCAB_PRE), HK_STR(text_of_kv(pre)));
     else
         report_whole_words(m, named);
 }
@@ -215,7 +215,7 @@ static void settle_split_patterns(struct gguf_making *m, const struct hk_bytes *
 static void settle_pre_tokenizer(struct gguf_making *m)
 {
     enum { MOST = 16 }; /* that the engine takes */
-    const struct hk_kv *own = find_view_key(m, "tokenizer.hk.pre_regex");
+    const struct hk_kv *own = find_view_key(m, HK_VOCAB_SPLITS);
     struct hk_array a;
     struct hk_bytes pattern[MOST];
     if (own == NULL || hk_kv_array(own, HK_ARRAY_STRING, &a, NULL) != HK_OK)
@@ -231,35 +231,35 @@ static void settle_pre_tokenizer(struct gguf_making *m)
 
 static void report_text_steps(const struct gguf_making *m)
 {
-    const struct hk_kv *form = find_view_key(m, "tokenizer.hk.normalizer"),
-                       *prefix = find_view_key(m, "tokenizer.hk.space_prefix");
+    const struct hk_kv *form = find_view_key(m, HK_VOCAB_NORMALIZER),
+                       *prefix = find_view_key(m, HK_VOCAB_PREFIX_SCHEME);
     if (form != NULL)
-        hk_lost(m->opt, "key tokenizer.hk.normalizer is '%.*s': llama.cpp does not normalise texts",
-                HK_STR(text_of_kv(form)));
+        hk_lost(m->opt, "key %s is '%.*s': llama.cpp does not normalise texts",
+                hk_vocab_key(HK_VOCAB_NORMALIZER), HK_STR(text_of_kv(form)));
     if (prefix != NULL)
         hk_lost(m->opt,
-                "key tokenizer.hk.space_prefix is '%.*s': llama.cpp puts a blank before a text "
+                "key %s is '%.*s': llama.cpp puts a blank before a text "
                 "and behind each special token, also where one is there",
-                HK_STR(text_of_kv(prefix)));
+                hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), HK_STR(text_of_kv(prefix)));
 }
 
 /* Pairs of id and flags. */
 static void report_token_flags(const struct gguf_making *m)
 {
-    enum { LSTRIP = 1, RSTRIP = 2, SINGLE_WORD = 8 };
-    const struct hk_kv *kv = find_view_key(m, "tokenizer.hk.added_flags");
+    const struct hk_kv *kv = find_view_key(m, HK_VOCAB_ADDED_FLAGS);
     struct hk_array a;
     uint32_t count = 0;
     if (kv == NULL || hk_kv_array(kv, HK_ARRAY_I32, &a, NULL) != HK_OK)
         return;
     for (uint32_t i = 1; i < a.count; i += 2)
-        count += (hk_array_i32(&a, i) & (LSTRIP | RSTRIP | SINGLE_WORD)) != 0;
+        count +=
+            (hk_array_i32(&a, i) & (HK_ADDED_LSTRIP | HK_ADDED_RSTRIP | HK_ADDED_SINGLE_WORD)) != 0;
     hk_array_free(&a);
     if (count > 0)
         hk_lost(m->opt,
-                "key tokenizer.hk.added_flags: llama.cpp does not know lstrip, rstrip and "
+                "key %s: llama.cpp does not know lstrip, rstrip and "
                 "single_word, which %u added token%s",
-                count, count == 1 ? " has" : "s have");
+                hk_vocab_key(HK_VOCAB_ADDED_FLAGS), count, count == 1 ? " has" : "s have");
 }
 
 /* ---- end tokens ---- */
@@ -283,8 +283,7 @@ static bool is_end_token_name(struct hk_bytes piece)
 
 static bool is_end_token_id(const struct gguf_making *m, int64_t id)
 {
-    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
+    static const enum hk_vocab_key keys[] = {HK_VOCAB_EOS, HK_VOCAB_EOT, HK_VOCAB_EOM};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const struct hk_kv *kv = find_view_key(m, keys[i]);
         int64_t v;
@@ -296,8 +295,8 @@ static bool is_end_token_id(const struct gguf_making *m, int64_t id)
 
 static void report_end_tokens(const struct gguf_making *m)
 {
-    const struct hk_kv *kv = find_view_key(m, "tokenizer.hk.eog_ids"),
-                       *tokens = find_view_key(m, "tokenizer.ggml.tokens");
+    const struct hk_kv *kv = find_view_key(m, HK_VOCAB_END_IDS),
+                       *tokens = find_view_key(m, HK_VOCAB_TOKENS);
     struct hk_array ids, pieces = {0};
     if (kv == NULL || hk_kv_array(kv, HK_ARRAY_I32, &ids, NULL) != HK_OK)
         return;
@@ -309,9 +308,9 @@ static void report_end_tokens(const struct gguf_making *m)
             is_end_token_name(hk_array_string(&pieces, (uint32_t)id)))
             continue;
         hk_lost(m->opt,
-                "key tokenizer.hk.eog_ids: llama.cpp does not know that token %d ('%.*s') ends a "
+                "key %s: llama.cpp does not know that token %d ('%.*s') ends a "
                 "text",
-                id, HK_STR(hk_array_string(&pieces, (uint32_t)id)));
+                hk_vocab_key(HK_VOCAB_END_IDS), id, HK_STR(hk_array_string(&pieces, (uint32_t)id)));
     }
     hk_array_free(&pieces);
     hk_array_free(&ids);
@@ -327,7 +326,7 @@ static void report_generation_settings(const struct gguf_making *m)
         "min_p",          "typical_p",       "repetition_penalty",
         "epsilon_cutoff", "suppress_tokens", "no_repeat_ngram_size",
     };
-    const struct hk_kv *kv = find_view_key(m, "hk.hf.generation_config");
+    const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, "hk.hf.generation_config");
     const struct hk_bytes text = text_of_kv(kv);
     json_t *json = NULL;
     char names[160] = "";

@@ -12,6 +12,7 @@
 #include "libhkfmt/base/name_index.h"
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hkmodel.h"
 
 struct opening {
     const char *dir;
@@ -267,7 +268,7 @@ static enum hk_status read_tensors(const struct opening *o)
 
 static enum hk_status check_vocabulary(const struct opening *o)
 {
-    const struct hk_kv *kv = hk_kvlist_find(&o->kvs, "tokenizer.ggml.tokens");
+    const struct hk_kv *kv = hk_kvlist_find(&o->kvs, hk_vocab_key(HK_VOCAB_TOKENS));
     struct hk_array tokens;
     if (kv == NULL)
         return HK_OK;

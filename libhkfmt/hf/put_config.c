@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libhkfmt/hf/write.h"
+#include "libhkfmt/hkmodel.h"
 
 struct putting {
     const struct hk_file *f;
@@ -200,9 +201,9 @@ static void put_rope(struct putting *p)
 
 /* ---- special tokens ---- */
 
-static enum hk_status get_id(const struct putting *p, const char *key, int64_t *out)
+static enum hk_status get_id(const struct putting *p, enum hk_vocab_key key, int64_t *out)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, key);
+    const struct hk_kv *kv = hk_vocab_find(p->f, key);
     *out = -1;
     return kv == NULL ? HK_OK : hk_kv_int(kv, out, p->err);
 }
@@ -226,13 +227,13 @@ static bool has_id(const json_t *list, int64_t id)
  * tell, and config.json may have another. */
 static enum hk_status is_named(const struct putting *p, const char *name, bool *out)
 {
-    static const char *const keys[] = {"hk.hf.tokenizer_config", "hk.hf.special_tokens_map"};
+    static const enum hk_vocab_key keys[] = {HK_VOCAB_STORED_SETTINGS, HK_VOCAB_STORED_SPECIAL};
     enum hk_status status = HK_OK;
     *out = false;
     for (size_t i = 0; status == HK_OK && i < sizeof keys / sizeof *keys; i++) {
         struct hk_bytes text = {0};
         json_t *json = NULL;
-        status = hk_hf_told_json(p->f, keys[i], &text, &json, p->err);
+        status = hk_hf_told_json(p->f, hk_vocab_key(keys[i]), &text, &json, p->err);
         *out = *out || hk_hf_field(json, name) != NULL;
         json_decref(json);
     }
@@ -240,7 +241,7 @@ static enum hk_status is_named(const struct putting *p, const char *name, bool *
 }
 
 /* Where the stored config has no such field, it is the tokenizer's files that say it. */
-static enum hk_status put_id(struct putting *p, const char *key, const char *name)
+static enum hk_status put_id(struct putting *p, enum hk_vocab_key key, const char *name)
 {
     char field[32];
     bool named = false;
@@ -266,9 +267,8 @@ enum { MOST_ENDS = 4096 };
 
 static enum hk_status list_ends(struct putting *p)
 {
-    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.hk.eog_ids");
+    static const enum hk_vocab_key keys[] = {HK_VOCAB_EOS, HK_VOCAB_EOT, HK_VOCAB_EOM};
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_END_IDS);
     struct hk_array a = {0};
     enum hk_status status = HK_OK;
     p->ends = json_array();
@@ -281,9 +281,8 @@ static enum hk_status list_ends(struct putting *p)
     if (status == HK_OK && kv != NULL)
         status = hk_kv_array(kv, HK_ARRAY_I32, &a, p->err);
     if (status == HK_OK && a.count > MOST_ENDS)
-        status = hk_fail(p->err, HK_E_RANGE, kv->offset,
-                         "key tokenizer.hk.eog_ids lists %u tokens, more than %d", a.count,
-                         (int)MOST_ENDS);
+        status = hk_fail(p->err, HK_E_RANGE, kv->offset, "key %s lists %u tokens, more than %d",
+                         hk_vocab_key(HK_VOCAB_END_IDS), a.count, (int)MOST_ENDS);
     for (uint32_t i = 0; status == HK_OK && i < a.count; i++)
         add_end(p, hk_array_i32(&a, i));
     hk_array_free(&a);
@@ -313,7 +312,7 @@ static bool ends_are_stored(const struct putting *p)
     const json_t *here = json_object_get(p->json, "eos_token_id");
     const json_t *there = json_object_get(p->told.generation, "eos_token_id");
     int64_t id;
-    if (is_new(p) || get_id(p, "tokenizer.ggml.eos_token_id", &id) != HK_OK)
+    if (is_new(p) || get_id(p, HK_VOCAB_EOS, &id) != HK_OK)
         return false;
     bool same = still_ends(p, here) && still_ends(p, there);
     for (size_t i = 0; i < json_array_size(p->ends); i++) {
@@ -349,11 +348,11 @@ static enum hk_status put_ends(struct putting *p)
 
 static enum hk_status put_tokens(struct putting *p)
 {
-    enum hk_status status = put_id(p, "tokenizer.ggml.bos_token_id", "bos_token");
+    enum hk_status status = put_id(p, HK_VOCAB_BOS, "bos_token");
     if (status == HK_OK)
         status = put_ends(p);
     if (status == HK_OK)
-        status = put_id(p, "tokenizer.ggml.padding_token_id", "pad_token");
+        status = put_id(p, HK_VOCAB_PAD, "pad_token");
     return status;
 }
 

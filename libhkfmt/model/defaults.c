@@ -69,17 +69,17 @@ static void tell_rope(const struct telling *t)
 
 static void tell_tokenizer(const struct telling *t)
 {
-    const struct hk_kv *model = hk_kv_find(t->f, "tokenizer.ggml.model");
+    const struct hk_kv *model = hk_vocab_find(t->f, HK_VOCAB_MODEL);
     struct hk_bytes name;
-    if (hk_kv_find(t->f, "tokenizer.ggml.tokens") == NULL)
+    if (hk_vocab_find(t->f, HK_VOCAB_TOKENS) == NULL)
         return;
-    if (hk_kv_find(t->f, "tokenizer.ggml.token_type") == NULL)
-        tell(t, "tokenizer.ggml.token_type",
+    if (hk_vocab_find(t->f, HK_VOCAB_TYPES) == NULL)
+        tell(t, hk_vocab_key(HK_VOCAB_TYPES),
              "what the spelling and the special ids of the tokens tell");
-    if (model != NULL && hk_kv_string(model, &name, NULL) == HK_OK && hk_bytes_are(name, "gpt2") &&
-        hk_kv_find(t->f, "tokenizer.ggml.pre") == NULL &&
-        hk_kv_find(t->f, "tokenizer.hk.pre_regex") == NULL)
-        tell(t, "tokenizer.ggml.pre", "'default'");
+    if (model != NULL && hk_kv_string(model, &name, NULL) == HK_OK &&
+        hk_vocab_kind(name) == HK_VOCAB_BPE && hk_vocab_find(t->f, HK_VOCAB_PRE) == NULL &&
+        hk_vocab_find(t->f, HK_VOCAB_SPLITS) == NULL)
+        tell(t, hk_vocab_key(HK_VOCAB_PRE), "'default'");
 }
 
 void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *text), void *arg)

@@ -112,7 +112,7 @@ static void add(struct vocabulary *v, struct hk_bytes text, int32_t type, uint8_
     v->token.one[id] = text;
     v->type[id] = type;
     v->score[id] = -(float)(weight % 32);
-    if (type == HKE_TOKEN_CONTROL || type == HKE_TOKEN_USER) {
+    if (type == HK_TOKEN_CONTROL || type == HK_TOKEN_USER) {
         v->flags[v->flag_count++] = (int32_t)id;
         v->flags[v->flag_count++] = weight & 15;
     }
@@ -134,7 +134,7 @@ static void add_bytes(struct vocabulary *v)
             snprintf(text[b], sizeof text[b], "%c%c", (int)(0xc0 | c >> 6),
                      (int)(0x80 | (c & 0x3f)));
         add(v, (struct hk_bytes){(const uint8_t *)text[b], strlen(text[b])},
-            v->options & BPE ? HKE_TOKEN_NORMAL : HKE_TOKEN_BYTE, 0);
+            v->options & BPE ? HK_TOKEN_NORMAL : HK_TOKEN_BYTE, 0);
     }
 }
 
@@ -290,7 +290,7 @@ void fuzz_one(struct hk_bytes input)
         memcpy(text + n, input.p, input.n);
     bool plain = (v.options & (BPE | BYTES | NFC)) == (BPE | BYTES);
     for (uint32_t i = 0; i < v.token.n; i++)
-        plain = plain && v.type[i] == HKE_TOKEN_NORMAL;
+        plain = plain && v.type[i] == HK_TOKEN_NORMAL;
     try_text(t, (struct hk_bytes){text, n}, HKE_ADD_SPECIAL | HKE_PARSE_SPECIAL, false);
     try_text(t, (struct hk_bytes){text, n}, 0, plain);
     hke_tokenizer_free(&t);

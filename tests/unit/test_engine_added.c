@@ -22,11 +22,11 @@ static void make_letters(void)
         unsigned c = visible ? b : next++;
         utf8proc_encode_char((int32_t)c, (uint8_t *)letter[b]);
         tokens[b] = letter[b];
-        types[b] = HKE_TOKEN_NORMAL;
+        types[b] = HK_TOKEN_NORMAL;
     }
     for (size_t i = LETTERS; i < SIZE; i++) {
         tokens[i] = added[i - LETTERS];
-        types[i] = i == CONTROL ? HKE_TOKEN_CONTROL : HKE_TOKEN_USER;
+        types[i] = i == CONTROL ? HK_TOKEN_CONTROL : HK_TOKEN_USER;
     }
 }
 

@@ -41,23 +41,23 @@ static void draw_vocabulary(const char *const *alphabet)
     static const char *const control[FIRST] = {"<unk>", "<s>", "</s>"};
     for (size_t i = 0; i < SIZE; i++) {
         tokens[i] = spelling[i];
-        types[i] = HKE_TOKEN_NORMAL;
+        types[i] = HK_TOKEN_NORMAL;
         scores[i] = -(float)draw(1000);
     }
     for (size_t i = 0; i < FIRST; i++) {
         strcpy(spelling[i], control[i]);
-        types[i] = i == 0 ? HKE_TOKEN_UNKNOWN : HKE_TOKEN_CONTROL;
+        types[i] = i == 0 ? HK_TOKEN_UNKNOWN : HK_TOKEN_CONTROL;
     }
     for (size_t i = 0; i < BYTES; i++) {
         snprintf(spelling[FIRST + i], sizeof spelling[0], "<0x%02X>", (unsigned)i);
-        types[FIRST + i] = HKE_TOKEN_BYTE;
+        types[FIRST + i] = HK_TOKEN_BYTE;
     }
     for (size_t i = 0; i < PIECES; i++)
         draw_text(spelling[FIRST + BYTES + i], alphabet, i < 12 ? 1 : 2 + draw(3));
     size_t all = sizeof added_texts / sizeof *added_texts - 1;
     for (size_t i = 0; i < ADDED; i++) {
         strcpy(spelling[SIZE - ADDED + i], added_texts[draw(all)]);
-        types[SIZE - ADDED + i] = draw(3) > 0 ? HKE_TOKEN_USER : HKE_TOKEN_CONTROL;
+        types[SIZE - ADDED + i] = draw(3) > 0 ? HK_TOKEN_USER : HK_TOKEN_CONTROL;
     }
 }
 
@@ -102,7 +102,7 @@ static struct hke_tokenizer *draw_bpe(void)
         bool visible = i > 0x20 && i < 0x7f;
         if (visible)
             snprintf(spelling[FIRST + i], sizeof spelling[0], "%c", (char)i);
-        types[FIRST + i] = visible ? HKE_TOKEN_NORMAL : HKE_TOKEN_BYTE;
+        types[FIRST + i] = visible ? HK_TOKEN_NORMAL : HK_TOKEN_BYTE;
     }
     set(w, "tokenizer.ggml.model", HK_META_STRING, str("gpt2"));
     set(w, "tokenizer.ggml.pre", HK_META_STRING, str(pre[draw(sizeof pre / sizeof *pre)]));
@@ -201,7 +201,7 @@ static void long_added_token(void)
     memset(text, 'a', sizeof text - 2);
     text[sizeof text - 2] = 'b';
     tokens[SIZE - 1] = text;
-    types[SIZE - 1] = HKE_TOKEN_USER;
+    types[SIZE - 1] = HK_TOKEN_USER;
     struct hk_writer *w = begin();
     set(w, "tokenizer.ggml.model", HK_META_STRING, str("llama"));
     set_strings(w, "tokenizer.ggml.tokens", tokens, SIZE);

@@ -114,7 +114,7 @@ static struct hke_tokenizer *random_tokenizer(const struct random *r, bool is_sp
     set_strings(w, "tokenizer.ggml.tokens", piece, r->n);
     int32_t types[PIECES];
     for (uint32_t i = 0; i < PIECES; i++)
-        types[i] = HKE_TOKEN_NORMAL;
+        types[i] = HK_TOKEN_NORMAL;
     set_words(w, "tokenizer.ggml.token_type", HK_ARRAY_I32, types, r->n);
     if (is_spm) {
         set_words(w, "tokenizer.ggml.scores", HK_ARRAY_F32, r->score, r->n);

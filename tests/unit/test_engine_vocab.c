@@ -28,7 +28,7 @@ static void make_letters(void)
         }
         *p = (char)c;
         bpe_tokens[b] = letter[b];
-        bpe_types[b] = HKE_TOKEN_NORMAL;
+        bpe_types[b] = HK_TOKEN_NORMAL;
     }
     for (size_t i = LETTERS; i < BPE_SIZE; i++) {
         bpe_tokens[i] = bpe_rest[i - LETTERS];
@@ -167,7 +167,7 @@ static void missing(void)
     w = begin_spm();
     int32_t types[SPM_SIZE];
     memcpy(types, spm_types, sizeof types);
-    types[6] = HKE_TOKEN_BYTE;
+    types[6] = HK_TOKEN_BYTE;
     set_words(w, "tokenizer.ggml.token_type", HK_ARRAY_I32, types, SPM_SIZE);
     ok(finish(w, &t, &err) == HK_E_FORMAT && strstr(err.text, "\"a\"") != NULL,
        "refuses a byte token that names no byte");
@@ -210,7 +210,7 @@ static void bpe(void)
     ok(hke_bos(t) == -1 && !hke_adds_bos(t), "no bos where the file names none");
     ok(hke_is_end_token(t, END) && !hke_is_end_token(t, THINK) && !hke_is_end_token(t, BPE_SIZE),
        "an end of text is known by its spelling");
-    ok(hke_token_type(t, THINK) == HKE_TOKEN_USER && hke_token_piece(t, ' ').n == 2 &&
+    ok(hke_token_type(t, THINK) == HK_TOKEN_USER && hke_token_piece(t, ' ').n == 2 &&
            hke_token_bytes(t, ' ').n == 1 && hke_token_bytes(t, ' ').p[0] == ' ',
        "piece, bytes and type of a token");
     hke_tokenizer_free(&t);

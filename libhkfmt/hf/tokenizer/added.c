@@ -74,9 +74,9 @@ static enum hk_status apply(struct hk_tok *t, const struct added *a)
     }
     token->added = true;
     token->flags = (uint8_t)a->flags;
-    token->type = a->special ? HK_TOK_CONTROL : HK_TOK_USER;
+    token->type = a->special ? HK_TOKEN_CONTROL : HK_TOKEN_USER;
     if (is_unknown(t, a->text))
-        token->type = HK_TOK_UNKNOWN;
+        token->type = HK_TOKEN_UNKNOWN;
     return HK_OK;
 }
 
@@ -108,7 +108,7 @@ static enum hk_status apply_object(struct hk_tok *t, struct added *a, const json
         s = read_flag(t, a, o, names[i], 1u << i, &a->flags);
     /* What AddedToken takes for a token that does not say. */
     if (json_object_get(o, "normalized") == NULL && !a->special)
-        a->flags |= HK_TOK_NORMALIZED;
+        a->flags |= HK_ADDED_NORMALIZED;
     return s == HK_OK ? apply(t, a) : s;
 }
 
@@ -173,7 +173,7 @@ static enum hk_status from_list(struct hk_tok *t)
         struct added a = {.source = "added_tokens.json",
                           .text = {(const uint8_t *)text, n},
                           .id = json_is_integer(id) ? json_integer_value(id) : -1,
-                          .flags = HK_TOK_NORMALIZED};
+                          .flags = HK_ADDED_NORMALIZED};
         bool known = a.id >= 0 && a.id < t->count && t->token[a.id].added;
         s = known ? check_added(t, &a) : apply(t, &a);
         if (s != HK_OK)
@@ -196,17 +196,15 @@ static enum hk_status make_special(struct hk_tok *t, const char *name, struct hk
     if (!token->added)
         token->flags = 0;
     token->added = true;
-    token->type = is_unknown(t, text) ? HK_TOK_UNKNOWN : HK_TOK_CONTROL;
+    token->type = is_unknown(t, text) ? HK_TOKEN_UNKNOWN : HK_TOKEN_CONTROL;
     return HK_OK;
 }
 
 static enum hk_status from_names(struct hk_tok *t)
 {
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                        "pad_token", "cls_token", "mask_token"};
     enum hk_status s = HK_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && s == HK_OK; i++)
-        s = make_special(t, names[i], hk_tok_special(t, names[i]));
+    for (size_t i = 0; i < HK_TOK_NAMES && s == HK_OK; i++)
+        s = make_special(t, hk_tok_names[i].token, hk_tok_special(t, hk_tok_names[i].token));
     const char *more = "additional_special_tokens";
     const json_t *list = json_object_get(t->settings, more), *o;
     if (list == NULL)

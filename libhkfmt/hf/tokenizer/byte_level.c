@@ -48,7 +48,7 @@ bool hk_tok_has_bytes(const struct hk_tok *t)
 enum hk_status hk_tok_read_bpe(struct hk_tok *t)
 {
     struct hk_tok_merges m = {0};
-    hk_kvlist_text(t->out, "tokenizer.ggml.model", "gpt2");
+    hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_MODEL), hk_vocab_kind_name(HK_VOCAB_BPE));
     enum hk_status s = hk_tok_put_pre(t);
     if (s == HK_OK)
         s = hk_tok_check_decoder(t);
@@ -59,9 +59,9 @@ enum hk_status hk_tok_read_bpe(struct hk_tok *t)
     if (s == HK_OK)
         s = hk_tok_put_vocab(t);
     if (s == HK_OK)
-        s = hk_tok_put_merges(t, "tokenizer.ggml.merges", &m);
+        s = hk_tok_put_merges(t, HK_VOCAB_MERGES, &m);
     if (s == HK_OK)
-        hk_kvlist_bool(t->out, "tokenizer.ggml.ignore_merges", t->ignore_merges);
+        hk_kvlist_bool(t->out, hk_vocab_key(HK_VOCAB_IGNORE_MERGES), t->ignore_merges);
     free(m.merge);
     return s;
 }

@@ -3,8 +3,6 @@
 
 #include "libhkfmt/hf/tokenizer/tokens.h"
 
-#define BLANK "\xe2\x96\x81" /* U+2581 */
-
 static bool is_text(const json_t *o, const char *text)
 {
     return json_is_string(o) && hk_bytes_are(hk_tok_string(o), text);
@@ -14,7 +12,7 @@ static bool is_text(const json_t *o, const char *text)
 static bool is_replace(const json_t *o)
 {
     return hk_tok_is(o, "Replace") &&
-           is_text(json_object_get(json_object_get(o, "pattern"), "String"), BLANK) &&
+           is_text(json_object_get(json_object_get(o, "pattern"), "String"), HK_VOCAB_SPACE) &&
            is_text(json_object_get(o, "content"), " ");
 }
 

@@ -11,13 +11,15 @@ static enum hk_status load_stored(struct hk_put_tok *p)
 {
     struct hk_bytes text;
     struct hk_error *err = p->t.err;
-    enum hk_status s = hk_hf_told_json(p->f, "hk.hf.tokenizer", &text, &p->t.json, err);
+    enum hk_status s =
+        hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_JSON), &text, &p->t.json, err);
     if (s == HK_OK)
-        s = hk_hf_told_json(p->f, "hk.hf.tokenizer_config", &text, &p->t.settings, err);
+        s = hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SETTINGS), &text, &p->t.settings,
+                            err);
     if (s == HK_OK)
-        s = hk_hf_told_json(p->f, "hk.hf.special_tokens_map", &text, &p->t.special, err);
+        s = hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SPECIAL), &text, &p->t.special, err);
     if (s == HK_OK)
-        s = hk_hf_told_json(p->f, "hk.hf.tokenizer_form", &text, &p->form, err);
+        s = hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_FORM), &text, &p->form, err);
     p->stored = p->t.json != NULL;
     return s;
 }
@@ -70,10 +72,12 @@ static void tell_unused(const struct hk_put_tok *p)
 {
     bool unused = false;
     for (uint32_t i = 0; i < p->t.count; i++)
-        unused |= p->t.token[i].type == HK_TOK_UNUSED && p->t.token[i].in_model;
-    if (unused && p->t.spm && p->opt->loss != NULL)
-        p->opt->loss(p->opt->arg, "tokenizer.ggml.token_type: unused pieces are pieces like others "
-                                  "in tokenizer.json");
+        unused |= p->t.token[i].type == HK_TOKEN_UNUSED && p->t.token[i].in_model;
+    if (unused && p->t.spm)
+        hk_lost(p->opt,
+                "%s: unused pieces are pieces like others "
+                "in tokenizer.json",
+                hk_vocab_key(HK_VOCAB_TYPES));
 }
 
 static enum hk_status put_all(struct hk_put_tok *p)
@@ -99,7 +103,7 @@ enum hk_status hk_hf_put_tokenizer(const struct hk_file *f, const struct hk_conv
                                    struct hk_side_files *out, struct hk_error *err)
 {
     struct hk_put_tok p = {.f = f, .opt = opt, .out = out};
-    if (hk_kv_find(f, "tokenizer.ggml.tokens") == NULL)
+    if (hk_vocab_find(f, HK_VOCAB_TOKENS) == NULL)
         return HK_OK;
     p.t.err = err;
     enum hk_status s = put_all(&p);
@@ -111,41 +115,10 @@ enum hk_status hk_hf_put_tokenizer(const struct hk_file *f, const struct hk_conv
 
 bool hk_hf_tokenizer_tells(struct hk_bytes key)
 {
-    static const char *const told[] = {
-        "tokenizer.ggml.model",
-        "tokenizer.ggml.pre",
-        "tokenizer.ggml.tokens",
-        "tokenizer.ggml.token_type",
-        "tokenizer.ggml.scores",
-        "tokenizer.ggml.merges",
-        "tokenizer.ggml.ignore_merges",
-        "tokenizer.ggml.add_space_prefix",
-        "tokenizer.ggml.add_bos_token",
-        "tokenizer.ggml.add_eos_token",
-        "tokenizer.ggml.bos_token_id",
-        "tokenizer.ggml.eos_token_id",
-        "tokenizer.ggml.unknown_token_id",
-        "tokenizer.ggml.seperator_token_id",
-        "tokenizer.ggml.padding_token_id",
-        "tokenizer.ggml.cls_token_id",
-        "tokenizer.ggml.mask_token_id",
-        "tokenizer.hk.pre_regex",
-        "tokenizer.hk.normalizer",
-        "tokenizer.hk.added_flags",
-        "tokenizer.hk.space_prefix",
-        "tokenizer.hk.eog_ids",
-        "tokenizer.chat_template",
-        "tokenizer.chat_templates",
-        "hk.hf.tokenizer",
-        "hk.hf.tokenizer_config",
-        "hk.hf.tokenizer_form",
-        "hk.hf.special_tokens_map",
-        "hk.hf.merges",
-    };
-    static const char templates[] = "tokenizer.chat_template.";
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
-        if (hk_bytes_are(key, told[i]))
-            return true;
+    struct hk_bytes name;
+    for (enum hk_vocab_key i = 0; i < HK_VOCAB_KEYS; i++) {
+        if (hk_bytes_are(key, hk_vocab_key(i)))
+            return i != HK_VOCAB_EOT && i != HK_VOCAB_EOM;
     }
-    return key.n > sizeof templates - 1 && memcmp(key.p, templates, sizeof templates - 1) == 0;
+    return hk_vocab_is_template(key, &name);
 }

@@ -26,8 +26,8 @@ enum {
 /* hf/tokenizer/export_tokens.c: tokens, types, scores and flags. */
 enum hk_status hk_put_tok_load(struct hk_put_tok *p);
 /* An integer or boolean key; *OUT is untouched where there is none. */
-enum hk_status hk_put_tok_int(const struct hk_put_tok *p, const char *key, int64_t *out);
-enum hk_status hk_put_tok_bool(const struct hk_put_tok *p, const char *key, bool *out);
+enum hk_status hk_put_tok_int(const struct hk_put_tok *p, enum hk_vocab_key key, int64_t *out);
+enum hk_status hk_put_tok_bool(const struct hk_put_tok *p, enum hk_vocab_key key, bool *out);
 /* A new JSON string of B; NULL if it is no UTF-8 or memory is out. */
 json_t *hk_put_tok_string(struct hk_bytes b);
 /* O.KEY = VALUE, which it takes over; false if memory is out. */

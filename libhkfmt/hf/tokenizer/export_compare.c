@@ -7,27 +7,19 @@
 #include "libhkfmt/hf/write.h"
 
 static const struct {
-    const char *key;
+    enum hk_vocab_key key;
     unsigned part;
     bool by_token; /* has an element for each token */
 } keys[] = {
-    {"tokenizer.ggml.tokens", HK_PUT_ADDED, true},
-    {"tokenizer.ggml.token_type", HK_PUT_ADDED, true},
-    {"tokenizer.hk.added_flags", HK_PUT_ADDED, false},
-    {"tokenizer.hk.pre_regex", HK_PUT_SPLIT, false},
-    {"tokenizer.hk.normalizer", HK_PUT_SPLIT, false},
-    {"tokenizer.ggml.add_space_prefix", HK_PUT_SPLIT, false},
-    {"tokenizer.hk.space_prefix", HK_PUT_SPLIT, false},
-    {"tokenizer.ggml.bos_token_id", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.eos_token_id", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.unknown_token_id", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.seperator_token_id", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.padding_token_id", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.cls_token_id", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.mask_token_id", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.add_bos_token", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.add_eos_token", HK_PUT_AROUND, false},
-    {"tokenizer.ggml.ignore_merges", HK_PUT_MODEL, false},
+    {HK_VOCAB_TOKENS, HK_PUT_ADDED, true},         {HK_VOCAB_TYPES, HK_PUT_ADDED, true},
+    {HK_VOCAB_ADDED_FLAGS, HK_PUT_ADDED, false},   {HK_VOCAB_SPLITS, HK_PUT_SPLIT, false},
+    {HK_VOCAB_NORMALIZER, HK_PUT_SPLIT, false},    {HK_VOCAB_ADD_SPACE_PREFIX, HK_PUT_SPLIT, false},
+    {HK_VOCAB_PREFIX_SCHEME, HK_PUT_SPLIT, false}, {HK_VOCAB_BOS, HK_PUT_AROUND, false},
+    {HK_VOCAB_EOS, HK_PUT_AROUND, false},          {HK_VOCAB_UNK, HK_PUT_AROUND, false},
+    {HK_VOCAB_SEP, HK_PUT_AROUND, false},          {HK_VOCAB_PAD, HK_PUT_AROUND, false},
+    {HK_VOCAB_CLS, HK_PUT_AROUND, false},          {HK_VOCAB_MASK, HK_PUT_AROUND, false},
+    {HK_VOCAB_ADD_BOS, HK_PUT_AROUND, false},      {HK_VOCAB_ADD_EOS, HK_PUT_AROUND, false},
+    {HK_VOCAB_IGNORE_MERGES, HK_PUT_MODEL, false},
 };
 
 static bool same(const struct hk_kv *a, const struct hk_kv *b)
@@ -100,13 +92,13 @@ enum hk_status hk_put_tok_compare(const struct hk_put_tok *p, unsigned *parts, s
     *parts = 0;
     enum hk_status s = read_again(p, &list, why);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && s == HK_OK; i++) {
-        const struct hk_kv *told = hk_kvlist_find(&list, keys[i].key),
-                           *kept = hk_kv_find(p->f, keys[i].key);
+        const struct hk_kv *told = hk_kvlist_find(&list, hk_vocab_key(keys[i].key)),
+                           *kept = hk_vocab_find(p->f, keys[i].key);
         if (same(told, kept) || (keys[i].by_token && same_unpadded(p, told, kept)))
             continue;
         *parts |= keys[i].part;
         (void)hk_fail(why, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                      "%s: its value cannot be told in tokenizer.json", keys[i].key);
+                      "%s: its value cannot be told in tokenizer.json", hk_vocab_key(keys[i].key));
     }
     if (s == HK_OK && list.status != HK_OK)
         s = list.status;

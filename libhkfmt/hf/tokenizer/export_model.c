@@ -123,14 +123,16 @@ static enum hk_status fits_scores(const struct hk_put_tok *p, const struct hk_kv
  * SentencePiece and in the order of the list here. */
 static void tell_ties(const struct hk_put_tok *p, const struct hk_tok_merges *m)
 {
-    for (uint32_t i = 1; i < m->count && p->opt->loss != NULL; i++) {
+    for (uint32_t i = 1; i < m->count; i++) {
         const struct hk_tok_token *a = &p->t.token[m->merge[i - 1].id],
                                   *b = &p->t.token[m->merge[i].id];
-        bool blanks = a->piece.n > 2 && memcmp(a->piece.p, "\xe2\x96\x81", 3) == 0 &&
+        bool blanks = a->piece.n > 2 && memcmp(a->piece.p, HK_VOCAB_SPACE, 3) == 0 &&
                       a->piece.p[a->piece.n - 1] == 0x81;
         if (a != b && a->score == b->score && !blanks) {
-            p->opt->loss(p->opt->arg, "tokenizer.ggml.scores: pieces with equal scores merge in "
-                                      "the order of tokenizer.json's list");
+            hk_lost(p->opt,
+                    "%s: pieces with equal scores merge in "
+                    "the order of tokenizer.json's list",
+                    hk_vocab_key(HK_VOCAB_SCORES));
             return;
         }
     }
@@ -153,12 +155,13 @@ static enum hk_status put_made(struct hk_put_tok *p, json_t *list)
 
 static enum hk_status put_merges(struct hk_put_tok *p, json_t *list)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, p->t.spm ? "hk.hf.merges" : "tokenizer.ggml.merges");
+    const struct hk_kv *kv =
+        hk_vocab_find(p->f, p->t.spm ? HK_VOCAB_STORED_MERGES : HK_VOCAB_MERGES);
     bool fits = true;
     enum hk_status s = HK_OK;
     if (!p->t.spm && kv == NULL)
-        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET,
-                       "key tokenizer.ggml.merges is missing");
+        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key %s is missing",
+                       hk_vocab_key(HK_VOCAB_MERGES));
     if (p->t.spm && kv != NULL)
         s = fits_scores(p, kv, &fits);
     if (s != HK_OK)

@@ -6,8 +6,6 @@
 #include "libhkfmt/hf/tokenizer/export.h"
 #include "libhkfmt/hkmodel.h"
 
-#define BLANK "\xe2\x96\x81" /* U+2581 */
-
 static enum hk_status made(const struct hk_put_tok *p, bool good)
 {
     return good ? HK_OK : hk_fail_nomem(p->t.err);
@@ -18,10 +16,10 @@ static enum hk_status made(const struct hk_put_tok *p, bool good)
 static json_t *added_token(const struct hk_tok_token *t)
 {
     return json_pack("{s:o, s:b, s:b, s:b, s:b, s:b}", "content", hk_put_tok_string(t->piece),
-                     "single_word", (t->flags & HK_TOK_SINGLE_WORD) != 0, "lstrip",
-                     (t->flags & HK_TOK_LSTRIP) != 0, "rstrip", (t->flags & HK_TOK_RSTRIP) != 0,
-                     "normalized", (t->flags & HK_TOK_NORMALIZED) != 0, "special",
-                     t->type != HK_TOK_USER);
+                     "single_word", (t->flags & HK_ADDED_SINGLE_WORD) != 0, "lstrip",
+                     (t->flags & HK_ADDED_LSTRIP) != 0, "rstrip", (t->flags & HK_ADDED_RSTRIP) != 0,
+                     "normalized", (t->flags & HK_ADDED_NORMALIZED) != 0, "special",
+                     t->type != HK_TOKEN_USER);
 }
 
 static enum hk_status put_added(struct hk_put_tok *p)
@@ -78,7 +76,7 @@ static bool append_named(const struct hk_pre_tokenizer *row, json_t *list)
 /* The row that tokenizer.ggml.pre names. */
 static enum hk_status named_row(const struct hk_put_tok *p, const struct hk_pre_tokenizer **row)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.ggml.pre");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_PRE);
     struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
     enum hk_status s = kv != NULL ? hk_kv_string(kv, &name, p->t.err) : HK_OK;
     if (s != HK_OK)
@@ -86,14 +84,14 @@ static enum hk_status named_row(const struct hk_put_tok *p, const struct hk_pre_
     *row = hk_pre_tokenizer(name);
     return *row != NULL ? HK_OK
                         : hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                                  "tokenizer.ggml.pre: the patterns of \"%.*s\" are not known here",
-                                  HK_STR(name));
+                                  "%s: the patterns of \"%.*s\" are not known here",
+                                  hk_vocab_key(HK_VOCAB_PRE), HK_STR(name));
 }
 
 static enum hk_status put_bytes_split(struct hk_put_tok *p)
 {
-    const struct hk_kv *own = hk_kv_find(p->f, "tokenizer.hk.pre_regex"),
-                       *form = hk_kv_find(p->f, "tokenizer.hk.normalizer");
+    const struct hk_kv *own = hk_vocab_find(p->f, HK_VOCAB_SPLITS),
+                       *form = hk_vocab_find(p->f, HK_VOCAB_NORMALIZER);
     const struct hk_pre_tokenizer *row = NULL;
     enum hk_status s = own == NULL ? named_row(p, &row) : HK_OK;
     if (s != HK_OK)
@@ -126,21 +124,22 @@ static bool put_spelling(json_t *json, bool prefix, const struct hk_bytes *schem
 {
     json_t *normalizer = json_null(), *pre = json_null();
     if (scheme != NULL)
-        pre = json_pack("{s:s, s:s, s:o, s:b}", "type", "Metaspace", "replacement", BLANK,
+        pre = json_pack("{s:s, s:s, s:o, s:b}", "type", "Metaspace", "replacement", HK_VOCAB_SPACE,
                         "prepend_scheme", hk_put_tok_string(*scheme), "split", 0);
     else if (prefix)
-        normalizer = json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers",
-                               "type", "Prepend", "prepend", BLANK, replace(" ", BLANK));
+        normalizer =
+            json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers", "type",
+                      "Prepend", "prepend", HK_VOCAB_SPACE, replace(" ", HK_VOCAB_SPACE));
     else
-        normalizer = replace(" ", BLANK);
+        normalizer = replace(" ", HK_VOCAB_SPACE);
     const bool normal = hk_put_tok_set(json, "normalizer", normalizer);
     return hk_put_tok_set(json, "pre_tokenizer", pre) && normal;
 }
 
 static bool put_decoder(json_t *json, bool prefix)
 {
-    json_t *list =
-        json_pack("[o, {s:s}, {s:s}]", replace(BLANK, " "), "type", "ByteFallback", "type", "Fuse");
+    json_t *list = json_pack("[o, {s:s}, {s:s}]", replace(HK_VOCAB_SPACE, " "), "type",
+                             "ByteFallback", "type", "Fuse");
     bool good = !prefix ||
                 json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip",
                                                       "content", " ", "start", 1, "stop", 0)) == 0;
@@ -150,10 +149,10 @@ static bool put_decoder(json_t *json, bool prefix)
 
 static enum hk_status put_blanks(struct hk_put_tok *p)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.hk.space_prefix");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_PREFIX_SCHEME);
     struct hk_bytes scheme;
     bool prefix = true;
-    enum hk_status s = hk_put_tok_bool(p, "tokenizer.ggml.add_space_prefix", &prefix);
+    enum hk_status s = hk_put_tok_bool(p, HK_VOCAB_ADD_SPACE_PREFIX, &prefix);
     if (s == HK_OK && kv != NULL)
         s = hk_kv_string(kv, &scheme, p->t.err);
     if (s != HK_OK)
@@ -164,37 +163,28 @@ static enum hk_status put_blanks(struct hk_put_tok *p)
 
 /* ---- special ids ---- */
 
-static const char *const names[][2] = {
-    {"bos_token", "tokenizer.ggml.bos_token_id"},
-    {"eos_token", "tokenizer.ggml.eos_token_id"},
-    {"unk_token", "tokenizer.ggml.unknown_token_id"},
-    {"sep_token", "tokenizer.ggml.seperator_token_id"},
-    {"pad_token", "tokenizer.ggml.padding_token_id"},
-    {"cls_token", "tokenizer.ggml.cls_token_id"},
-    {"mask_token", "tokenizer.ggml.mask_token_id"},
-};
-
 static enum hk_status put_names(struct hk_put_tok *p)
 {
     bool good = true;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && good; i++) {
+    for (size_t i = 0; i < HK_TOK_NAMES && good; i++) {
+        const struct hk_tok_name *name = &hk_tok_names[i];
         const int64_t own[3] = {p->t.bos, p->t.eos, p->t.unk};
         int64_t id = i < 3 ? own[i] : -1;
-        enum hk_status s = i < 3 ? HK_OK : hk_put_tok_int(p, names[i][1], &id);
+        enum hk_status s = i < 3 ? HK_OK : hk_put_tok_int(p, name->key, &id);
         if (s != HK_OK)
             return s;
         if (id >= (int64_t)p->t.count)
             return hk_fail(p->t.err, HK_E_RANGE, HK_NO_OFFSET,
-                           "%s: %lld is outside the vocabulary of %u", names[i][1], (long long)id,
-                           p->t.count);
-        if (id < 0 && json_object_get(p->t.settings, names[i][0]) == NULL)
+                           "%s: %lld is outside the vocabulary of %u", hk_vocab_key(name->key),
+                           (long long)id, p->t.count);
+        if (id < 0 && json_object_get(p->t.settings, name->token) == NULL)
             continue;
         json_t *v = id >= 0 ? hk_put_tok_string(p->t.token[id].piece) : json_null();
-        good = hk_put_tok_set(p->t.settings, names[i][0], v);
+        good = hk_put_tok_set(p->t.settings, name->token, v);
         if (id >= 0 && p->t.special != NULL)
-            good &= json_object_set(p->t.special, names[i][0], v) == 0;
+            good &= json_object_set(p->t.special, name->token, v) == 0;
         else
-            json_object_del(p->t.special, names[i][0]);
+            json_object_del(p->t.special, name->token);
     }
     return made(p, good);
 }
@@ -242,7 +232,7 @@ static bool adds_bos(const struct hk_put_tok *p)
     const struct hk_pre_tokenizer *row = NULL;
     if (p->t.spm)
         return true;
-    if (hk_kv_find(p->f, "tokenizer.hk.pre_regex") != NULL || named_row(p, &row) != HK_OK)
+    if (hk_vocab_find(p->f, HK_VOCAB_SPLITS) != NULL || named_row(p, &row) != HK_OK)
         return false;
     return row->bos;
 }
@@ -250,9 +240,9 @@ static bool adds_bos(const struct hk_put_tok *p)
 static enum hk_status put_around(struct hk_put_tok *p)
 {
     bool bos = adds_bos(p), eos = false;
-    enum hk_status s = hk_put_tok_bool(p, "tokenizer.ggml.add_bos_token", &bos);
+    enum hk_status s = hk_put_tok_bool(p, HK_VOCAB_ADD_BOS, &bos);
     if (s == HK_OK)
-        s = hk_put_tok_bool(p, "tokenizer.ggml.add_eos_token", &eos);
+        s = hk_put_tok_bool(p, HK_VOCAB_ADD_EOS, &eos);
     if (s != HK_OK)
         return s;
     bos = bos && p->t.bos >= 0;
@@ -269,13 +259,13 @@ static enum hk_status put_around(struct hk_put_tok *p)
 static enum hk_status check_bytes(const struct hk_put_tok *p)
 {
     for (unsigned b = 0; b < 256 && p->t.spm; b++) {
-        char piece[8];
-        int n = snprintf(piece, sizeof piece, "<0x%02X>", b);
-        if (hk_tok_id(&p->t, (struct hk_bytes){(const uint8_t *)piece, (size_t)n}) < 0)
+        char piece[HK_VOCAB_BYTE_SIZE];
+        hk_vocab_put_byte((uint8_t)b, piece);
+        if (hk_tok_id(&p->t, (struct hk_bytes){(const uint8_t *)piece, sizeof piece - 1}) < 0)
             return hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                           "tokenizer.ggml.tokens: no token %s, without which tokenizer.json does "
+                           "%s: no token %s, without which tokenizer.json does "
                            "not do the same",
-                           piece);
+                           hk_vocab_key(HK_VOCAB_TOKENS), piece);
     }
     return HK_OK;
 }
@@ -285,11 +275,11 @@ static enum hk_status put_model(struct hk_put_tok *p)
     const struct hk_pre_tokenizer *row = NULL;
     bool spm = p->t.spm, whole = false;
     enum hk_status s = check_bytes(p);
-    if (s == HK_OK && !spm && hk_kv_find(p->f, "tokenizer.hk.pre_regex") == NULL)
+    if (s == HK_OK && !spm && hk_vocab_find(p->f, HK_VOCAB_SPLITS) == NULL)
         s = named_row(p, &row);
     whole = row != NULL && row->whole_words;
     if (s == HK_OK && !spm)
-        s = hk_put_tok_bool(p, "tokenizer.ggml.ignore_merges", &whole);
+        s = hk_put_tok_bool(p, HK_VOCAB_IGNORE_MERGES, &whole);
     if (s != HK_OK)
         return s;
     json_t *model = json_object_get(p->t.json, "model");

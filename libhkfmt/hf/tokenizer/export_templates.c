@@ -5,18 +5,6 @@
 #include "libhkfmt/hf/tokenizer/export.h"
 #include "libhkfmt/hf/write.h"
 
-static const char prefix[] = "tokenizer.chat_template.";
-
-/* KEY's name, if it is that of one of several templates. */
-static bool is_named(struct hk_bytes key, struct hk_bytes *name)
-{
-    const size_t n = sizeof prefix - 1;
-    if (key.n <= n || memcmp(key.p, prefix, n) != 0)
-        return false;
-    *name = (struct hk_bytes){key.p + n, key.n - n};
-    return true;
-}
-
 static enum hk_status text_of(const struct hk_put_tok *p, const struct hk_kv *kv, json_t **out)
 {
     struct hk_bytes text;
@@ -44,12 +32,12 @@ static enum hk_status append(const struct hk_put_tok *p, json_t *list, struct hk
 /* All templates as a list; empty if there are none but the default. */
 static enum hk_status make_list(const struct hk_put_tok *p, json_t *list)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.chat_template");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_CHAT_TEMPLATE);
     struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
     enum hk_status s = kv != NULL ? append(p, list, name, kv) : HK_OK;
     size_t named = 0;
     for (size_t i = 0; (kv = hk_kv_at(p->f, i)) != NULL && s == HK_OK; i++) {
-        if (!is_named(kv->key, &name))
+        if (!hk_vocab_is_template(kv->key, &name))
             continue;
         named++;
         s = append(p, list, name, kv);
@@ -91,7 +79,7 @@ static enum hk_status put_one(struct hk_put_tok *p, const struct hk_kv *kv)
 
 enum hk_status hk_put_tok_templates(struct hk_put_tok *p)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.chat_template");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_CHAT_TEMPLATE);
     json_t *list = json_array();
     if (list == NULL)
         return hk_fail_nomem(p->t.err);

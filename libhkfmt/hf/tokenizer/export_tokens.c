@@ -5,15 +5,15 @@
 
 #include "libhkfmt/hf/tokenizer/export.h"
 
-enum hk_status hk_put_tok_int(const struct hk_put_tok *p, const char *key, int64_t *out)
+enum hk_status hk_put_tok_int(const struct hk_put_tok *p, enum hk_vocab_key key, int64_t *out)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, key);
+    const struct hk_kv *kv = hk_vocab_find(p->f, key);
     return kv == NULL ? HK_OK : hk_kv_int(kv, out, p->t.err);
 }
 
-enum hk_status hk_put_tok_bool(const struct hk_put_tok *p, const char *key, bool *out)
+enum hk_status hk_put_tok_bool(const struct hk_put_tok *p, enum hk_vocab_key key, bool *out)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, key);
+    const struct hk_kv *kv = hk_vocab_find(p->f, key);
     return kv == NULL ? HK_OK : hk_kv_bool(kv, out, p->t.err);
 }
 
@@ -27,27 +27,27 @@ bool hk_put_tok_set(json_t *o, const char *key, json_t *value)
     return json_object_set_new(o, key, value) == 0;
 }
 
-/* "llama" and "gpt2" are the two kinds that the engine knows. */
 static enum hk_status load_kind(struct hk_put_tok *p)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.ggml.model");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_MODEL);
     struct hk_bytes name = {0};
     if (kv == NULL)
-        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key tokenizer.ggml.model is missing");
+        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key %s is missing",
+                       hk_vocab_key(HK_VOCAB_MODEL));
     enum hk_status s = hk_kv_string(kv, &name, p->t.err);
-    p->t.spm = s == HK_OK && hk_bytes_are(name, "llama");
-    if (s == HK_OK && !p->t.spm && !hk_bytes_are(name, "gpt2"))
+    p->t.spm = s == HK_OK && hk_vocab_kind(name) == HK_VOCAB_SPM;
+    if (s == HK_OK && hk_vocab_kind(name) == HK_VOCAB_OTHER)
         s = hk_fail(p->t.err, HK_E_UNSUPPORTED, kv->offset,
-                    "tokenizer.ggml.model: a tokenizer of kind \"%.*s\" cannot be written as "
+                    "%s: a tokenizer of kind \"%.*s\" cannot be written as "
                     "tokenizer.json",
-                    HK_STR(name));
+                    hk_vocab_key(HK_VOCAB_MODEL), HK_STR(name));
     return s;
 }
 
 static enum hk_status load_pieces(struct hk_put_tok *p)
 {
     struct hk_tok *t = &p->t;
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.ggml.tokens");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_TOKENS);
     enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &p->pieces, t->err);
     if (s == HK_OK)
         s = hk_tok_make_room(t, p->pieces.count);
@@ -59,23 +59,18 @@ static enum hk_status load_pieces(struct hk_put_tok *p)
             piece.p = (const uint8_t *)"";
         if (hk_tok_id(t, piece) >= 0)
             s = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
-                        "tokenizer.ggml.tokens: token %u, \"%.*s\", is there twice, which "
+                        "%s: token %u, \"%.*s\", is there twice, which "
                         "tokenizer.json cannot say",
-                        i, HK_STR(piece));
+                        hk_vocab_key(HK_VOCAB_TOKENS), i, HK_STR(piece));
         else if (json_object_setn_new(t->ids, (const char *)piece.p, piece.n, json_integer(i)) != 0)
             s = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
-                        "tokenizer.ggml.tokens: token %u is not UTF-8, which tokenizer.json "
+                        "%s: token %u is not UTF-8, which tokenizer.json "
                         "cannot say",
-                        i);
+                        hk_vocab_key(HK_VOCAB_TOKENS), i);
         t->token[i].piece = piece;
-        t->token[i].type = HK_TOK_NORMAL;
+        t->token[i].type = HK_TOKEN_NORMAL;
     }
     return s;
-}
-
-static bool is_byte(struct hk_bytes b)
-{
-    return b.n == 6 && memcmp(b.p, "<0x", 3) == 0 && b.p[5] == '>';
 }
 
 /* Without types, as the engine has it: what spelling and special ids tell. */
@@ -83,16 +78,16 @@ static void guess_types(struct hk_put_tok *p)
 {
     const int64_t id[3] = {p->t.unk, p->t.bos, p->t.eos};
     for (uint32_t i = 0; i < p->t.count; i++)
-        if (p->t.spm && is_byte(p->t.token[i].piece))
-            p->t.token[i].type = HK_TOK_BYTE;
+        if (p->t.spm && hk_vocab_byte(p->t.token[i].piece) >= 0)
+            p->t.token[i].type = HK_TOKEN_BYTE;
     for (size_t i = 0; i < 3; i++)
         if (id[i] >= 0)
-            p->t.token[id[i]].type = i == 0 ? HK_TOK_UNKNOWN : HK_TOK_CONTROL;
+            p->t.token[id[i]].type = i == 0 ? HK_TOKEN_UNKNOWN : HK_TOKEN_CONTROL;
 }
 
 static enum hk_status load_types(struct hk_put_tok *p)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.ggml.token_type");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_TYPES);
     struct hk_array a;
     if (kv == NULL) {
         guess_types(p);
@@ -104,32 +99,32 @@ static enum hk_status load_types(struct hk_put_tok *p)
     for (uint32_t i = 0; i < a.count && i < p->t.count && s == HK_OK; i++) {
         int32_t type = hk_array_i32(&a, i);
         p->t.token[i].type = (uint8_t)type;
-        if (type < HK_TOK_NORMAL || type > HK_TOK_BYTE)
-            s = hk_fail(p->t.err, HK_E_RANGE, kv->offset,
-                        "tokenizer.ggml.token_type: type %d of token %u", type, i);
+        if (type < HK_TOKEN_NORMAL || type > HK_TOKEN_BYTE)
+            s = hk_fail(p->t.err, HK_E_RANGE, kv->offset, "%s: type %d of token %u",
+                        hk_vocab_key(HK_VOCAB_TYPES), type, i);
     }
     if (s == HK_OK && a.count != p->t.count)
-        s = hk_fail(p->t.err, HK_E_FORMAT, kv->offset,
-                    "tokenizer.ggml.token_type: %u types for %u tokens", a.count, p->t.count);
+        s = hk_fail(p->t.err, HK_E_FORMAT, kv->offset, "%s: %u types for %u tokens",
+                    hk_vocab_key(HK_VOCAB_TYPES), a.count, p->t.count);
     hk_array_free(&a);
     return s;
 }
 
 static enum hk_status load_scores(struct hk_put_tok *p)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.ggml.scores");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_SCORES);
     struct hk_array a;
     if (!p->t.spm)
         return HK_OK;
     if (kv == NULL)
-        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET,
-                       "key tokenizer.ggml.scores is missing");
+        return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key %s is missing",
+                       hk_vocab_key(HK_VOCAB_SCORES));
     enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, p->t.err);
     if (s != HK_OK)
         return s;
     if (a.count != p->t.count)
-        s = hk_fail(p->t.err, HK_E_FORMAT, kv->offset,
-                    "tokenizer.ggml.scores: %u scores for %u tokens", a.count, p->t.count);
+        s = hk_fail(p->t.err, HK_E_FORMAT, kv->offset, "%s: %u scores for %u tokens",
+                    hk_vocab_key(HK_VOCAB_SCORES), a.count, p->t.count);
     for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
         p->t.token[i].score = hk_array_f32(&a, i);
     hk_array_free(&a);
@@ -138,7 +133,7 @@ static enum hk_status load_scores(struct hk_put_tok *p)
 
 static enum hk_status load_flags(struct hk_put_tok *p)
 {
-    const struct hk_kv *kv = hk_kv_find(p->f, "tokenizer.hk.added_flags");
+    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_ADDED_FLAGS);
     struct hk_array a;
     if (kv == NULL)
         return HK_OK;
@@ -147,9 +142,9 @@ static enum hk_status load_flags(struct hk_put_tok *p)
         return s;
     for (uint32_t i = 0; i + 1 < a.count && s == HK_OK; i += 2) {
         int32_t id = hk_array_i32(&a, i), flags = hk_array_i32(&a, i + 1);
-        if (id < 0 || (uint32_t)id >= p->t.count || flags < 0 || flags > 15)
-            s = hk_fail(p->t.err, HK_E_RANGE, kv->offset,
-                        "tokenizer.hk.added_flags: token %d, flags %d", id, flags);
+        if (id < 0 || (uint32_t)id >= p->t.count || flags < 0 || flags > HK_ADDED_ALL)
+            s = hk_fail(p->t.err, HK_E_RANGE, kv->offset, "%s: token %d, flags %d",
+                        hk_vocab_key(HK_VOCAB_ADDED_FLAGS), id, flags);
         else
             p->t.token[id].flags = (uint8_t)flags;
     }
@@ -158,24 +153,24 @@ static enum hk_status load_flags(struct hk_put_tok *p)
 }
 
 /* A special id, which must be a token; DEFAULTS as the engine has them. */
-static enum hk_status load_id(struct hk_put_tok *p, const char *key, int64_t def, int64_t *out)
+static enum hk_status load_id(struct hk_put_tok *p, enum hk_vocab_key key, int64_t def,
+                              int64_t *out)
 {
     *out = p->t.spm && def < p->t.count ? def : -1;
     enum hk_status s = hk_put_tok_int(p, key, out);
     if (s == HK_OK && *out >= (int64_t)p->t.count)
         s = hk_fail(p->t.err, HK_E_RANGE, HK_NO_OFFSET, "%s: %lld is outside the vocabulary of %u",
-                    key, (long long)*out, p->t.count);
+                    hk_vocab_key(key), (long long)*out, p->t.count);
     return s;
 }
 
 /* Padding up to the rows of the embedding, and ids that had no token: neither is a piece. */
 static bool is_hole(uint32_t i, const struct hk_tok_token *t)
 {
-    char unused[24], pad[24];
+    char unused[24];
     snprintf(unused, sizeof unused, "[UNUSED_%u]", i);
-    snprintf(pad, sizeof pad, "[PAD%u]", i);
-    return t->type == HK_TOK_UNUSED &&
-           (hk_bytes_are(t->piece, unused) || hk_bytes_are(t->piece, pad));
+    return t->type == HK_TOKEN_UNUSED &&
+           (hk_bytes_are(t->piece, unused) || hk_vocab_is_padding(t->piece, i));
 }
 
 /* Which tokens are pieces of the model: all but holes and those that the stored files had only
@@ -186,7 +181,8 @@ static void mark_pieces(struct hk_put_tok *p)
     size_t k;
     for (uint32_t i = 0; i < p->t.count; i++) {
         struct hk_tok_token *t = &p->t.token[i];
-        t->added = t->type == HK_TOK_CONTROL || t->type == HK_TOK_USER || t->type == HK_TOK_UNKNOWN;
+        t->added =
+            t->type == HK_TOKEN_CONTROL || t->type == HK_TOKEN_USER || t->type == HK_TOKEN_UNKNOWN;
         t->in_model = !is_hole(i, t);
     }
     json_array_foreach(list, k, o)
@@ -203,11 +199,11 @@ enum hk_status hk_put_tok_load(struct hk_put_tok *p)
     if (s == HK_OK)
         s = load_pieces(p);
     if (s == HK_OK)
-        s = load_id(p, "tokenizer.ggml.unknown_token_id", 0, &p->t.unk);
+        s = load_id(p, HK_VOCAB_UNK, 0, &p->t.unk);
     if (s == HK_OK)
-        s = load_id(p, "tokenizer.ggml.bos_token_id", 1, &p->t.bos);
+        s = load_id(p, HK_VOCAB_BOS, 1, &p->t.bos);
     if (s == HK_OK)
-        s = load_id(p, "tokenizer.ggml.eos_token_id", 2, &p->t.eos);
+        s = load_id(p, HK_VOCAB_EOS, 2, &p->t.eos);
     if (s == HK_OK)
         s = load_types(p);
     if (s == HK_OK)

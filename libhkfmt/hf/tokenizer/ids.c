@@ -91,20 +91,6 @@ static enum hk_status read_post(const struct hk_tok *t, struct around *a)
 
 /* ---- ids ---- */
 
-struct id_key {
-    const char *token, *config, *key;
-};
-static const struct id_key id_keys[] = {
-    {"bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id"},
-    {"eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id"},
-    {"unk_token", "unk_token_id", "tokenizer.ggml.unknown_token_id"},
-    {"sep_token", "sep_token_id", "tokenizer.ggml.seperator_token_id"},
-    {"pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id"},
-    {"cls_token", "cls_token_id", "tokenizer.ggml.cls_token_id"},
-    {"mask_token", "mask_token_id", "tokenizer.ggml.mask_token_id"},
-};
-enum { ID_KEYS = sizeof id_keys / sizeof id_keys[0], BOS = 0, EOS = 1 };
-
 /* An id of config.json or generation_config.json; -1 stands for none there, too. */
 static enum hk_status check_id(const struct hk_tok *t, const char *name, const json_t *v,
                                int64_t *out)
@@ -122,23 +108,23 @@ static enum hk_status check_id(const struct hk_tok *t, const char *name, const j
     return HK_OK;
 }
 
-static enum hk_status find_id(const struct hk_tok *t, const struct id_key *k, int64_t *out)
+static enum hk_status find_id(const struct hk_tok *t, const struct hk_tok_name *k, int64_t *out)
 {
     struct hk_bytes text = hk_tok_special(t, k->token);
     *out = text.p != NULL ? hk_tok_id(t, text) : -1;
     if (*out >= 0)
         return HK_OK;
-    const json_t *v = json_object_get(t->config->json, k->config);
-    *out = strcmp(k->token, "unk_token") == 0   ? t->unk
-           : strcmp(k->token, "bos_token") == 0 ? t->bos
-           : strcmp(k->token, "eos_token") == 0 ? t->eos
-                                                : -1;
-    return check_id(t, k->config, json_is_array(v) ? json_array_get(v, 0) : v, out);
+    const json_t *v = json_object_get(t->config->json, k->id);
+    *out = k->key == HK_VOCAB_UNK   ? t->unk
+           : k->key == HK_VOCAB_BOS ? t->bos
+           : k->key == HK_VOCAB_EOS ? t->eos
+                                    : -1;
+    return check_id(t, k->id, json_is_array(v) ? json_array_get(v, 0) : v, out);
 }
 
 /* bos or eos, from what the post-processor puts there and what the settings ask for. */
-static enum hk_status put_around(struct hk_tok *t, const char *setting, const char *key,
-                                 const char *id_key, int64_t put, int64_t *id)
+static enum hk_status put_around(struct hk_tok *t, const char *setting, enum hk_vocab_key key,
+                                 enum hk_vocab_key id_key, int64_t put, int64_t *id)
 {
     const json_t *asked = json_object_get(t->settings, setting);
     if (asked != NULL && !json_is_boolean(asked) && !json_is_null(asked))
@@ -151,8 +137,8 @@ static enum hk_status put_around(struct hk_tok *t, const char *setting, const ch
         return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tokenizer.json: post_processor puts token %lld around a text, and %s is "
                        "%lld",
-                       (long long)put, id_key, (long long)*id);
-    hk_kvlist_bool(t->out, key, add);
+                       (long long)put, hk_vocab_key(id_key), (long long)*id);
+    hk_kvlist_bool(t->out, hk_vocab_key(key), add);
     return HK_OK;
 }
 
@@ -190,7 +176,7 @@ static enum hk_status put_ends(const struct hk_tok *t, int64_t eos)
         if (ends[i] || i == eos)
             id[n++] = (int32_t)i;
     if (s == HK_OK && n > 0)
-        hk_kvlist_i32s(t->out, "tokenizer.hk.eog_ids", id, n);
+        hk_kvlist_i32s(t->out, hk_vocab_key(HK_VOCAB_END_IDS), id, n);
     free(ends);
     free(id);
     return s;
@@ -198,22 +184,22 @@ static enum hk_status put_ends(const struct hk_tok *t, int64_t eos)
 
 enum hk_status hk_tok_put_ids(struct hk_tok *t)
 {
-    int64_t id[ID_KEYS];
+    int64_t id[HK_TOK_NAMES];
     struct around a = {-1, -1};
     enum hk_status s = read_post(t, &a);
-    for (size_t i = 0; i < ID_KEYS && s == HK_OK; i++)
-        s = find_id(t, &id_keys[i], &id[i]);
+    for (size_t i = 0; i < HK_TOK_NAMES && s == HK_OK; i++)
+        s = find_id(t, &hk_tok_names[i], &id[i]);
     if (s == HK_OK)
-        s = put_around(t, "add_bos_token", "tokenizer.ggml.add_bos_token", id_keys[BOS].key,
-                       a.before, &id[BOS]);
+        s = put_around(t, "add_bos_token", HK_VOCAB_ADD_BOS, HK_VOCAB_BOS, a.before,
+                       &id[HK_TOK_BOS]);
     if (s == HK_OK)
-        s = put_around(t, "add_eos_token", "tokenizer.ggml.add_eos_token", id_keys[EOS].key,
-                       a.behind, &id[EOS]);
+        s = put_around(t, "add_eos_token", HK_VOCAB_ADD_EOS, HK_VOCAB_EOS, a.behind,
+                       &id[HK_TOK_EOS]);
     if (s != HK_OK)
         return s;
-    for (size_t i = 0; i < ID_KEYS; i++) {
+    for (size_t i = 0; i < HK_TOK_NAMES; i++) {
         if (id[i] >= 0)
-            hk_kvlist_int(t->out, id_keys[i].key, id[i]);
+            hk_kvlist_int(t->out, hk_vocab_key(hk_tok_names[i].key), id[i]);
     }
-    return put_ends(t, id[EOS]);
+    return put_ends(t, id[HK_TOK_EOS]);
 }

@@ -10,7 +10,7 @@ static enum hk_status keep_json(const struct hk_tok *t)
     json_t *model = json_object_get(t->json, "model");
     json_object_del(model, "vocab");
     json_object_del(model, "merges");
-    return hk_tok_put_json(t, "hk.hf.tokenizer", t->json);
+    return hk_tok_put_json(t, HK_VOCAB_STORED_JSON, t->json);
 }
 
 /* What the keys do not tell of how the files said it: "outside" are tokens that model.vocab does
@@ -28,7 +28,7 @@ static enum hk_status keep_form(const struct hk_tok *t)
         if (t->token[i].added && !t->token[i].in_model)
             good = json_array_append_new(outside, json_integer(i)) == 0;
     enum hk_status s =
-        good ? hk_tok_put_json(t, "hk.hf.tokenizer_form", form) : hk_fail_nomem(t->err);
+        good ? hk_tok_put_json(t, HK_VOCAB_STORED_FORM, form) : hk_fail_nomem(t->err);
     json_decref(form);
     return s;
 }
@@ -37,7 +37,7 @@ static enum hk_status keep_settings(const struct hk_tok *t)
 {
     if (t->templates != NULL && strcmp(t->templates, "tokenizer_config.json") == 0)
         json_object_del(t->settings, "chat_template");
-    return hk_tok_put_json(t, "hk.hf.tokenizer_config", t->settings);
+    return hk_tok_put_json(t, HK_VOCAB_STORED_SETTINGS, t->settings);
 }
 
 static enum hk_status keep_files(const struct hk_tok *t)
@@ -48,7 +48,7 @@ static enum hk_status keep_files(const struct hk_tok *t)
     if (s == HK_OK && t->settings != NULL)
         s = keep_settings(t);
     if (s == HK_OK && t->special != NULL)
-        s = hk_tok_put_json(t, "hk.hf.special_tokens_map", t->special);
+        s = hk_tok_put_json(t, HK_VOCAB_STORED_SPECIAL, t->special);
     return s;
 }
 

@@ -100,12 +100,13 @@ const char *hk_tok_text(const json_t *o, const char *key)
     return s != NULL ? s : "(none)";
 }
 
-enum hk_status hk_tok_put_json(const struct hk_tok *t, const char *key, const json_t *o)
+enum hk_status hk_tok_put_json(const struct hk_tok *t, enum hk_vocab_key key, const json_t *o)
 {
     char *text = json_dumps(o, JSON_COMPACT);
     if (text == NULL)
         return hk_fail_nomem(t->err);
-    hk_kvlist_json(t->out, key, (struct hk_bytes){(const uint8_t *)text, strlen(text)});
+    hk_kvlist_json(t->out, hk_vocab_key(key),
+                   (struct hk_bytes){(const uint8_t *)text, strlen(text)});
     free(text);
     return HK_OK;
 }

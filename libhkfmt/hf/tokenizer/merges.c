@@ -139,7 +139,7 @@ static enum hk_status check_blanks(const struct hk_tok *t, const struct hk_tok_m
     return HK_OK;
 }
 
-enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
+enum hk_status hk_tok_put_merges(const struct hk_tok *t, enum hk_vocab_key key,
                                  const struct hk_tok_merges *m)
 {
     enum hk_status s = check_blanks(t, m);
@@ -150,7 +150,7 @@ enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
     if (line != NULL)
         spell(t, m, line, &text);
     if (line != NULL && !text.failed)
-        hk_kvlist_strings(t->out, key, line, m->count);
+        hk_kvlist_strings(t->out, hk_vocab_key(key), line, m->count);
     else
         s = hk_fail_nomem(t->err);
     hk_buf_free(&text);

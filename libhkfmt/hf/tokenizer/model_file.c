@@ -96,7 +96,7 @@ static enum hk_status unsupported(const struct hk_tok *t, const char *what)
 static bool read_piece(struct hk_bytes in, struct piece *p)
 {
     struct field f;
-    *p = (struct piece){.type = HK_TOK_NORMAL};
+    *p = (struct piece){.type = HK_TOKEN_NORMAL};
     while (in.n > 0) {
         if (!next_field(&in, &f))
             return false;
@@ -214,7 +214,7 @@ static enum hk_status each_piece(struct hk_tok *t, piece_fn *fn)
         if (f.number != 1)
             continue;
         float score;
-        if (!read_piece(f.bytes, &p) || p.type < HK_TOK_NORMAL || p.type > HK_TOK_BYTE ||
+        if (!read_piece(f.bytes, &p) || p.type < HK_TOKEN_NORMAL || p.type > HK_TOKEN_BYTE ||
             (memcpy(&score, &p.score, sizeof score), isnan(score)))
             return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
                            "tokenizer.model: piece %u is damaged", id);
@@ -237,7 +237,7 @@ static enum hk_status take_piece(struct hk_tok *t, uint32_t id, const struct pie
     token->piece = p->text;
     token->type = (uint8_t)p->type;
     token->in_model = true;
-    token->added = p->type >= HK_TOK_UNKNOWN && p->type <= HK_TOK_USER;
+    token->added = p->type >= HK_TOKEN_UNKNOWN && p->type <= HK_TOKEN_USER;
     memcpy(&token->score, &p->score, sizeof p->score);
     return HK_OK;
 }
@@ -251,8 +251,8 @@ static enum hk_status compare_piece(struct hk_tok *t, uint32_t id, const struct 
                        "of them only",
                        id, HK_STR(p->text));
     memcpy(&t->token[id].score, &p->score, sizeof p->score);
-    if (p->type == HK_TOK_UNUSED)
-        t->token[id].type = HK_TOK_UNUSED;
+    if (p->type == HK_TOKEN_UNUSED)
+        t->token[id].type = HK_TOKEN_UNUSED;
     return HK_OK;
 }
 

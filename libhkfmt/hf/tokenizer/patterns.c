@@ -250,10 +250,10 @@ enum hk_status hk_tok_put_pre(struct hk_tok *t)
     if (!x.byte_level)
         return unsupported(t, "pre_tokenizer", "a BPE vocabulary without ByteLevel");
     if (nfc)
-        hk_kvlist_text(t->out, "tokenizer.hk.normalizer", "nfc");
+        hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_NORMALIZER), "nfc");
     const struct hk_pre_tokenizer *row = hk_pre_tokenizer_for(x.p, x.n, t->ignore_merges);
     if (row != NULL)
-        hk_kvlist_text(t->out, "tokenizer.ggml.pre", row->name);
-    hk_kvlist_strings(t->out, "tokenizer.hk.pre_regex", x.p, (uint32_t)x.n);
+        hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_PRE), row->name);
+    hk_kvlist_strings(t->out, hk_vocab_key(HK_VOCAB_SPLITS), x.p, (uint32_t)x.n);
     return HK_OK;
 }

@@ -20,8 +20,8 @@ struct cuts {
 
 static bool may_merge(const struct hk_tok_token *t)
 {
-    return t->piece.n > 0 && (t->type == HK_TOK_NORMAL || t->type == HK_TOK_UNUSED ||
-                              (t->type == HK_TOK_USER && t->in_model));
+    return t->piece.n > 0 && (t->type == HK_TOKEN_NORMAL || t->type == HK_TOKEN_UNUSED ||
+                              (t->type == HK_TOKEN_USER && t->in_model));
 }
 
 static uint32_t count_chars(struct hk_bytes b)

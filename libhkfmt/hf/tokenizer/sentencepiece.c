@@ -13,8 +13,6 @@
 
 #include "libhkfmt/hf/tokenizer/tokens.h"
 
-#define BLANK "\xe2\x96\x81" /* U+2581 */
-
 enum { MOST_CHARS = 1024, MOST_MERGES = 1 << 24 };
 /* Looks at neighbours that all pieces together may take: a file of usual size needs a hundredth. */
 #define MOST_WORK ((uint64_t)1 << 31)
@@ -38,12 +36,13 @@ struct normal {
 
 static enum hk_status read_step(const struct hk_tok *t, const json_t *o, struct normal *n)
 {
-    if (hk_tok_is(o, "Prepend") && is_text(o, "prepend", BLANK) && !n->prefix && !n->replaced) {
+    if (hk_tok_is(o, "Prepend") && is_text(o, "prepend", HK_VOCAB_SPACE) && !n->prefix &&
+        !n->replaced) {
         n->prefix = true;
         return HK_OK;
     }
     if (hk_tok_is(o, "Replace") && is_text(json_object_get(o, "pattern"), "String", " ") &&
-        is_text(o, "content", BLANK)) {
+        is_text(o, "content", HK_VOCAB_SPACE)) {
         n->replaced = true;
         return HK_OK;
     }
@@ -70,7 +69,7 @@ static enum hk_status read_normalizer(const struct hk_tok *t, struct normal *n)
 static enum hk_status read_metaspace(struct hk_tok *t, const json_t *o, struct normal *n)
 {
     static const char *const schemes[] = {"first", "always"};
-    if (!is_text(o, "replacement", BLANK) || !json_is_false(json_object_get(o, "split")) ||
+    if (!is_text(o, "replacement", HK_VOCAB_SPACE) || !json_is_false(json_object_get(o, "split")) ||
         n->prefix)
         return unsupported(t, "pre_tokenizer", "Metaspace that splits, or with a normalizer");
     for (size_t i = 0; i < 2; i++) {
@@ -120,12 +119,12 @@ static enum hk_status read_blanks(struct hk_tok *t)
 static enum hk_status mark_bytes(struct hk_tok *t)
 {
     for (unsigned b = 0; b < 256; b++) {
-        char piece[8];
-        int n = snprintf(piece, sizeof piece, "<0x%02X>", b);
-        int64_t id = hk_tok_id(t, (struct hk_bytes){(const uint8_t *)piece, (size_t)n});
+        char piece[HK_VOCAB_BYTE_SIZE];
+        hk_vocab_put_byte((uint8_t)b, piece);
+        int64_t id = hk_tok_id(t, (struct hk_bytes){(const uint8_t *)piece, sizeof piece - 1});
         if (id < 0)
             return unsupported(t, "byte_fallback without the piece", piece);
-        t->token[id].type = HK_TOK_BYTE;
+        t->token[id].type = HK_TOKEN_BYTE;
     }
     return HK_OK;
 }
@@ -209,12 +208,12 @@ static enum hk_status score_piece(struct hk_tok *t, struct trial *x, struct hk_t
                        "tokenizer: the piece \"%.*s\" takes too much work", HK_STR(token->piece));
     bool letter = x->n <= 1;
     merge_all(x);
-    if (x->n == 2 && token->type == HK_TOK_NORMAL && t->json == NULL)
+    if (x->n == 2 && token->type == HK_TOKEN_NORMAL && t->json == NULL)
         return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tokenizer.model: no two pieces make \"%.*s\" of what its text comes to, so "
                        "that no merges are equal to these scores",
                        HK_STR(token->piece));
-    if (x->n == 2 && token->type == HK_TOK_NORMAL)
+    if (x->n == 2 && token->type == HK_TOKEN_NORMAL)
         return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tokenizer.json: model.merges: no merge makes \"%.*s\" of what its text "
                        "comes to, so that no scores are equal to these merges",
@@ -229,8 +228,8 @@ static enum hk_status score_piece(struct hk_tok *t, struct trial *x, struct hk_t
 static enum hk_status check_bytes(const struct hk_tok *t, const struct hk_tok_merges *m)
 {
     for (uint32_t i = 0; i < m->count; i++) {
-        if (t->token[m->merge[i].left].type == HK_TOK_BYTE ||
-            t->token[m->merge[i].right].type == HK_TOK_BYTE)
+        if (t->token[m->merge[i].left].type == HK_TOKEN_BYTE ||
+            t->token[m->merge[i].right].type == HK_TOKEN_BYTE)
             return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                            "tokenizer.json: model.merges: merge %u is of a byte", m->merge[i].rank);
     }
@@ -247,8 +246,8 @@ static enum hk_status score_all(struct hk_tok *t, const struct hk_tok_merges *m)
     else
         *x = (struct trial){.t = t, .merges = m};
     for (uint32_t i = 0; i < t->count && s == HK_OK; i++) {
-        bool user = t->token[i].type == HK_TOK_USER && t->token[i].in_model;
-        if ((t->token[i].type == HK_TOK_NORMAL || user) && t->token[i].piece.n > 0)
+        bool user = t->token[i].type == HK_TOKEN_USER && t->token[i].in_model;
+        if ((t->token[i].type == HK_TOKEN_NORMAL || user) && t->token[i].piece.n > 0)
             s = score_piece(t, x, &t->token[i]);
     }
     free(x);
@@ -261,7 +260,7 @@ static enum hk_status score_all(struct hk_tok *t, const struct hk_tok_merges *m)
 static size_t run_length(struct hk_bytes piece)
 {
     for (size_t i = 0; i < piece.n; i += 3) {
-        if (piece.n - i < 3 || memcmp(piece.p + i, BLANK, 3) != 0)
+        if (piece.n - i < 3 || memcmp(piece.p + i, HK_VOCAB_SPACE, 3) != 0)
             return 0;
     }
     return piece.n / 3;
@@ -269,8 +268,8 @@ static size_t run_length(struct hk_bytes piece)
 
 static bool has_blank(struct hk_bytes piece)
 {
-    return piece.n > 0 &&
-           (memchr(piece.p, ' ', piece.n) != NULL || memmem(piece.p, piece.n, BLANK, 3) != NULL);
+    return piece.n > 0 && (memchr(piece.p, ' ', piece.n) != NULL ||
+                           memmem(piece.p, piece.n, HK_VOCAB_SPACE, 3) != NULL);
 }
 
 /* Whether all merges of blanks with each other come before those of a blank with something else,
@@ -301,16 +300,16 @@ static enum hk_status check_added(struct hk_tok *t, const struct hk_tok_merges *
     for (uint32_t i = 0; i < t->count; i++) {
         struct hk_tok_token *token = &t->token[i];
         bool blank = has_blank(token->piece);
-        bool normalized = (token->flags & HK_TOK_NORMALIZED) != 0;
+        bool normalized = (token->flags & HK_ADDED_NORMALIZED) != 0;
         if (!token->added || (!blank && !(normalized && t->space_prefix && t->scheme == NULL)))
             continue;
         if (!runs || !token->in_model || run_length(token->piece) == 0 || token->flags != 0 ||
-            token->type != HK_TOK_USER)
+            token->type != HK_TOKEN_USER)
             return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                            "tokenizer.json: the added token \"%.*s\" would be changed by the "
                            "normalizer",
                            HK_STR(token->piece));
-        token->type = HK_TOK_NORMAL;
+        token->type = HK_TOKEN_NORMAL;
         token->added = false;
     }
     return HK_OK;
@@ -318,13 +317,14 @@ static enum hk_status check_added(struct hk_tok *t, const struct hk_tok_merges *
 
 static enum hk_status put(struct hk_tok *t)
 {
-    hk_kvlist_text(t->out, "tokenizer.ggml.model", "llama");
-    hk_kvlist_text(t->out, "tokenizer.ggml.pre", "default"); /* as llama.cpp's converter has it */
+    hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_MODEL), hk_vocab_kind_name(HK_VOCAB_SPM));
+    hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_PRE),
+                   "default"); /* as llama.cpp's converter has it */
     enum hk_status s = hk_tok_put_vocab(t);
     if (s == HK_OK)
-        hk_kvlist_bool(t->out, "tokenizer.ggml.add_space_prefix", t->space_prefix);
+        hk_kvlist_bool(t->out, hk_vocab_key(HK_VOCAB_ADD_SPACE_PREFIX), t->space_prefix);
     if (s == HK_OK && t->scheme != NULL)
-        hk_kvlist_text(t->out, "tokenizer.hk.space_prefix", t->scheme);
+        hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), t->scheme);
     return s;
 }
 
@@ -341,7 +341,7 @@ static enum hk_status keep_merges(const struct hk_tok *t, const struct hk_tok_me
         same = a->left == b->left && a->right == b->right;
     }
     free(made.merge);
-    return same ? HK_OK : hk_tok_put_merges(t, "hk.hf.merges", m);
+    return same ? HK_OK : hk_tok_put_merges(t, HK_VOCAB_STORED_MERGES, m);
 }
 
 enum hk_status hk_tok_read_spm(struct hk_tok *t)

@@ -20,7 +20,7 @@ static enum hk_status put_named(struct hk_tok *t, struct hk_bytes name, struct h
                                 struct hk_bytes *names, uint32_t *n)
 {
     if (hk_bytes_are(name, "default")) {
-        hk_kvlist_string(t->out, "tokenizer.chat_template", text);
+        hk_kvlist_string(t->out, hk_vocab_key(HK_VOCAB_CHAT_TEMPLATE), text);
         return HK_OK;
     }
     char key[128];
@@ -31,7 +31,7 @@ static enum hk_status put_named(struct hk_tok *t, struct hk_bytes name, struct h
         if (names[i].n == name.n && memcmp(names[i].p, name.p, name.n) == 0)
             return bad(t, "two templates have the same name");
     }
-    snprintf(key, sizeof key, "tokenizer.chat_template.%.*s", HK_STR(name));
+    snprintf(key, sizeof key, "%s.%.*s", hk_vocab_key(HK_VOCAB_CHAT_TEMPLATE), HK_STR(name));
     hk_kvlist_string(t->out, key, text);
     names[(*n)++] = name;
     return HK_OK;
@@ -55,14 +55,14 @@ static enum hk_status put_list(struct hk_tok *t, json_t *o)
             return s;
     }
     if (n > 0)
-        hk_kvlist_strings(t->out, "tokenizer.chat_templates", names, n);
+        hk_kvlist_strings(t->out, hk_vocab_key(HK_VOCAB_CHAT_TEMPLATES), names, n);
     return HK_OK;
 }
 
 static enum hk_status put_json(struct hk_tok *t, json_t *o)
 {
     if (json_is_string(o)) {
-        hk_kvlist_string(t->out, "tokenizer.chat_template", hk_tok_string(o));
+        hk_kvlist_string(t->out, hk_vocab_key(HK_VOCAB_CHAT_TEMPLATE), hk_tok_string(o));
         return HK_OK;
     }
     return json_is_array(o) ? put_list(t, o) : bad(t, "neither a string nor a list");
@@ -116,9 +116,9 @@ static enum hk_status put_more_file(struct hk_tok *t, const char *file, struct h
     if (name.n > MOST_NAME || !hk_utf8_valid(name))
         return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
                        "%s/%s: a name that is too long or not UTF-8", more, file);
-    if (usual && hk_kvlist_find(t->out, "tokenizer.chat_template") != NULL)
+    if (usual && hk_kvlist_find(t->out, hk_vocab_key(HK_VOCAB_CHAT_TEMPLATE)) != NULL)
         return bad(t, "two templates have the same name");
-    snprintf(key, sizeof key, "tokenizer.chat_template%s%.*s", usual ? "" : ".",
+    snprintf(key, sizeof key, "%s%s%.*s", hk_vocab_key(HK_VOCAB_CHAT_TEMPLATE), usual ? "" : ".",
              usual ? 0 : (int)name.n, (const char *)name.p);
     if (asprintf(&path, "%s/%s", more, file) < 0)
         return hk_fail_nomem(t->err);
@@ -141,7 +141,7 @@ static enum hk_status put_more_files(struct hk_tok *t, struct dirent **files, si
             names[n++] = name;
     }
     if (s == HK_OK && n > 0)
-        hk_kvlist_strings(t->out, "tokenizer.chat_templates", names, n);
+        hk_kvlist_strings(t->out, hk_vocab_key(HK_VOCAB_CHAT_TEMPLATES), names, n);
     for (size_t i = 0; i < count; i++)
         free(files[i]);
     free(files);
@@ -167,7 +167,8 @@ static enum hk_status put_more(struct hk_tok *t, bool *there)
 enum hk_status hk_tok_put_templates(struct hk_tok *t)
 {
     bool one = false, several = false;
-    enum hk_status s = put_file(t, "chat_template.jinja", "tokenizer.chat_template", &one);
+    enum hk_status s =
+        put_file(t, "chat_template.jinja", hk_vocab_key(HK_VOCAB_CHAT_TEMPLATE), &one);
     if (s == HK_OK)
         s = put_more(t, &several);
     if (s != HK_OK)

@@ -7,6 +7,16 @@
 
 enum { MOST_TOKENS = 1 << 27 };
 
+const struct hk_tok_name hk_tok_names[HK_TOK_NAMES] = {
+    [HK_TOK_BOS] = {"bos_token", "bos_token_id", HK_VOCAB_BOS},
+    [HK_TOK_EOS] = {"eos_token", "eos_token_id", HK_VOCAB_EOS},
+    [HK_TOK_UNK] = {"unk_token", "unk_token_id", HK_VOCAB_UNK},
+    {"sep_token", "sep_token_id", HK_VOCAB_SEP},
+    {"pad_token", "pad_token_id", HK_VOCAB_PAD},
+    {"cls_token", "cls_token_id", HK_VOCAB_CLS},
+    {"mask_token", "mask_token_id", HK_VOCAB_MASK},
+};
+
 enum hk_status hk_tok_make_room(struct hk_tok *t, uint32_t count)
 {
     if (count <= t->count)
@@ -70,7 +80,7 @@ enum hk_status hk_tok_read_vocab(struct hk_tok *t)
                            "tokenizer.json: model.vocab: \"%.*s\" and \"%s\" have the same id",
                            HK_STR(token->piece), piece);
         token->piece = (struct hk_bytes){(const uint8_t *)piece, n};
-        token->type = HK_TOK_NORMAL;
+        token->type = HK_TOKEN_NORMAL;
         token->in_model = true;
     }
     return s;
@@ -87,7 +97,7 @@ static bool fill_holes(struct hk_tok *t)
             return false;
         int n = snprintf(name, 24, "[UNUSED_%u]", i);
         t->token[i].piece = (struct hk_bytes){(const uint8_t *)name, (size_t)n};
-        t->token[i].type = HK_TOK_UNUSED;
+        t->token[i].type = HK_TOKEN_UNUSED;
     }
     return true;
 }
@@ -96,14 +106,14 @@ static void put_pieces(struct hk_tok *t, struct hk_bytes *piece)
 {
     for (uint32_t i = 0; i < t->count; i++)
         piece[i] = t->token[i].piece;
-    hk_kvlist_strings(t->out, "tokenizer.ggml.tokens", piece, t->count);
+    hk_kvlist_strings(t->out, hk_vocab_key(HK_VOCAB_TOKENS), piece, t->count);
 }
 
 static void put_types(struct hk_tok *t, int32_t *word)
 {
     for (uint32_t i = 0; i < t->count; i++)
         word[i] = t->token[i].type;
-    hk_kvlist_i32s(t->out, "tokenizer.ggml.token_type", word, t->count);
+    hk_kvlist_i32s(t->out, hk_vocab_key(HK_VOCAB_TYPES), word, t->count);
 }
 
 static void put_flags(struct hk_tok *t, int32_t *word)
@@ -116,14 +126,14 @@ static void put_flags(struct hk_tok *t, int32_t *word)
         }
     }
     if (n > 0)
-        hk_kvlist_i32s(t->out, "tokenizer.hk.added_flags", word, n);
+        hk_kvlist_i32s(t->out, hk_vocab_key(HK_VOCAB_ADDED_FLAGS), word, n);
 }
 
 static void put_scores(struct hk_tok *t, float *score)
 {
     for (uint32_t i = 0; i < t->count; i++)
         score[i] = t->token[i].score;
-    hk_kvlist_f32s(t->out, "tokenizer.ggml.scores", score, t->count);
+    hk_kvlist_f32s(t->out, hk_vocab_key(HK_VOCAB_SCORES), score, t->count);
 }
 
 enum hk_status hk_tok_put_vocab(struct hk_tok *t)

@@ -3,21 +3,8 @@
 #define HK_HF_TOK_H
 
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/model/vocabulary.h"
 
-enum { /* as in tokenizer.ggml.token_type */
-       HK_TOK_NORMAL = 1,
-       HK_TOK_UNKNOWN = 2,
-       HK_TOK_CONTROL = 3,
-       HK_TOK_USER = 4,
-       HK_TOK_UNUSED = 5,
-       HK_TOK_BYTE = 6,
-};
-enum { /* of added tokens, as in tokenizer.hk.added_flags */
-       HK_TOK_LSTRIP = 1,
-       HK_TOK_RSTRIP = 2,
-       HK_TOK_NORMALIZED = 4,
-       HK_TOK_SINGLE_WORD = 8,
-};
 enum { HK_TOK_FILE = 256 << 20 }; /* most bytes of a file */
 
 struct hk_tok_token {
@@ -27,6 +14,14 @@ struct hk_tok_token {
     bool in_model; /* a piece of the model's vocabulary */
     bool added;    /* found in a text before it is split */
 };
+
+/* Special tokens as the files of a directory and the keys call them. */
+struct hk_tok_name {
+    const char *token, *id; /* "bos_token", "bos_token_id" */
+    enum hk_vocab_key key;
+};
+enum { HK_TOK_BOS, HK_TOK_EOS, HK_TOK_UNK, HK_TOK_NAMES = 7 };
+extern const struct hk_tok_name hk_tok_names[HK_TOK_NAMES];
 
 struct hk_tok { /* a tokenizer being read */
     const char *dir;
@@ -63,7 +58,7 @@ bool hk_tok_is(const json_t *o, const char *name);
 /* O.KEY as text, "(none)" if it is no string: for messages. */
 const char *hk_tok_text(const json_t *o, const char *key);
 /* O as compact JSON under KEY. */
-enum hk_status hk_tok_put_json(const struct hk_tok *t, const char *key, const json_t *o);
+enum hk_status hk_tok_put_json(const struct hk_tok *t, enum hk_vocab_key key, const json_t *o);
 
 /* ---- hf/tokenizer/tokens.c ---- */
 
@@ -110,7 +105,7 @@ struct hk_tok_merges { /* in order of their halves */
 /* model.merges in either serialisation; each of three pieces, none twice. */
 enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out);
 /* All as "left right" in the order of their ranks under KEY. */
-enum hk_status hk_tok_put_merges(const struct hk_tok *t, const char *key,
+enum hk_status hk_tok_put_merges(const struct hk_tok *t, enum hk_vocab_key key,
                                  const struct hk_tok_merges *m);
 /* hf/tokenizer/scores.c: the merges that transformers makes of scores, in the order of their ranks:
  * each way to cut a piece in two others, better scores first. */
