@@ -17,7 +17,7 @@ struct found {
     struct hk_names indexed; /* what the indexes name, sorted */
 };
 
-static bool ends_in(const char *name, const char *suffix)
+static bool ends_in_suffix(const char *name, const char *suffix)
 {
     size_t n = strlen(name), m = strlen(suffix);
     return n > m && strcmp(name + n - m, suffix) == 0;
@@ -25,16 +25,17 @@ static bool ends_in(const char *name, const char *suffix)
 
 static bool is_model_name(const char *name)
 {
-    return ends_in(name, ".hk") || ends_in(name, ".gguf") || ends_in(name, ".safetensors");
+    return ends_in_suffix(name, ".hk") || ends_in_suffix(name, ".gguf") ||
+           ends_in_suffix(name, ".safetensors");
 }
 
 static bool is_index_of_model(const char *name)
 {
-    return ends_in(name, ".hk.index.json") || ends_in(name, ".gguf.index.json") ||
-           ends_in(name, ".safetensors.index.json");
+    return ends_in_suffix(name, ".hk.index.json") || ends_in_suffix(name, ".gguf.index.json") ||
+           ends_in_suffix(name, ".safetensors.index.json");
 }
 
-static enum hk_status note(struct found *d, const char *name, struct hk_error *err)
+static enum hk_status note_entry(struct found *d, const char *name, struct hk_error *err)
 {
     if (name[0] == '.')
         return HK_OK;
@@ -43,21 +44,21 @@ static enum hk_status note(struct found *d, const char *name, struct hk_error *e
     return is_index_of_model(name) ? hk_names_add(&d->indexes, strdup(name), err) : HK_OK;
 }
 
-static enum hk_status scan(struct found *d, struct hk_error *err)
+static enum hk_status scan_directory(struct found *d, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     DIR *dir = opendir(*d->dir == '\0' ? "." : d->dir);
     if (dir == NULL)
         return hk_fail_sys(err, errno, "cannot open the directory");
     errno = 0;
-    for (const struct dirent *e; status == HK_OK && (e = readdir(dir)) != NULL; errno = 0)
-        status = note(d, e->d_name, err);
-    if (status == HK_OK && errno != 0)
-        status = hk_fail_sys(err, errno, "cannot read the directory");
+    for (const struct dirent *e; st == HK_OK && (e = readdir(dir)) != NULL; errno = 0)
+        st = note_entry(d, e->d_name, err);
+    if (st == HK_OK && errno != 0)
+        st = hk_fail_sys(err, errno, "cannot read the directory");
     closedir(dir);
     hk_names_sort(&d->models);
     hk_names_sort(&d->indexes);
-    return status;
+    return st;
 }
 
 enum hk_status hk_list_indexes(struct hk_names *out, const char *dir, struct hk_error *err)
@@ -66,25 +67,25 @@ enum hk_status hk_list_indexes(struct hk_names *out, const char *dir, struct hk_
     if (copy == NULL)
         return hk_fail_nomem(err);
     struct found d = {.dir = copy};
-    enum hk_status status = scan(&d, err);
+    enum hk_status st = scan_directory(&d, err);
     hk_names_free(&d.models);
     free(copy);
     *out = d.indexes;
-    return status;
+    return st;
 }
 
 static enum hk_status read_indexes(struct found *d, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < d->indexes.count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < d->indexes.count; i++) {
         struct hk_set_index x = {0};
-        status = hk_set_index_read(&x, d->dir, d->indexes.names[i], err);
-        if (status == HK_OK)
-            status = hk_set_index_files(&x, &d->indexed, err);
+        st = hk_set_index_read(&x, d->dir, d->indexes.names[i], err);
+        if (st == HK_OK)
+            st = hk_set_index_files(&x, &d->indexed, err);
         hk_set_index_free(&x);
     }
     hk_names_sort(&d->indexed);
-    return status;
+    return st;
 }
 
 /* What a set of shards is known by: the name of its first, which may be missing. */
@@ -96,20 +97,20 @@ static char *known_by(const char *name)
 }
 
 /* One name for each model: its index, the first of its shards, or the only file. */
-static enum hk_status choose(const struct found *d, struct hk_names *out, struct hk_error *err)
+static enum hk_status name_models(const struct found *d, struct hk_names *out, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < d->models.count; i++)
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < d->models.count; i++)
         if (!hk_names_have(&d->indexed, d->models.names[i]))
-            status = hk_names_add(out, known_by(d->models.names[i]), err);
-    for (size_t i = 0; status == HK_OK && i < d->indexes.count; i++)
-        status = hk_names_add(out, strdup(d->indexes.names[i]), err);
+            st = hk_names_add(out, known_by(d->models.names[i]), err);
+    for (size_t i = 0; st == HK_OK && i < d->indexes.count; i++)
+        st = hk_names_add(out, strdup(d->indexes.names[i]), err);
     hk_names_sort(out);
-    return status;
+    return st;
 }
 
 /* A file that is there of the model that is known by NAME. */
-static const char *present(const struct found *d, const char *name)
+static const char *find_present_file(const struct found *d, const char *name)
 {
     for (size_t i = 0; i < d->models.count && !hk_names_have(&d->models, name); i++)
         if (hk_shard_name_kin(d->models.names[i], name))
@@ -117,7 +118,7 @@ static const char *present(const struct found *d, const char *name)
     return name;
 }
 
-static enum hk_status refuse(const struct hk_names *models, struct hk_error *err)
+static enum hk_status refuse_models(const struct hk_names *models, struct hk_error *err)
 {
     char list[240] = "";
     if (models->count == 0)
@@ -132,21 +133,21 @@ static enum hk_status refuse(const struct hk_names *models, struct hk_error *err
 }
 
 /* A single file gets its name too: which one was used is worth saying. */
-static enum hk_status open_one(struct hk_file **out, const struct found *d, const char *name,
-                               struct hk_error *err)
+static enum hk_status open_only_model(struct hk_file **out, const struct found *d, const char *name,
+                                      struct hk_error *err)
 {
     char *path = NULL;
     struct hk_file *f = NULL;
     struct hk_error why;
     if (asprintf(&path, "%s%s", d->dir, name) < 0)
         return hk_fail_nomem(err);
-    enum hk_status status = hk_open_set(&f, path, &why);
+    enum hk_status st = hk_open_set(&f, path, &why);
     free(path);
-    if (status != HK_OK) {
-        hk_fail(err, status, why.offset, "%.100s: %s", name, why.text);
+    if (st != HK_OK) {
+        hk_fail(err, st, why.offset, "%.100s: %s", name, why.text);
         if (err != NULL)
             err->sys = why.sys;
-        return status;
+        return st;
     }
     if (f->parts[0].name == NULL && (f->parts[0].name = strdup(name)) == NULL) {
         hk_close(&f);
@@ -157,20 +158,20 @@ static enum hk_status open_one(struct hk_file **out, const struct found *d, cons
 }
 
 /* Name of the one model of D, allocated. */
-static enum hk_status find_one(char **out, struct found *d, struct hk_error *err)
+static enum hk_status find_only_model(char **out, struct found *d, struct hk_error *err)
 {
     struct hk_names models = {0};
-    enum hk_status status = scan(d, err);
-    if (status == HK_OK)
-        status = read_indexes(d, err);
-    if (status == HK_OK)
-        status = choose(d, &models, err);
-    if (status == HK_OK && models.count != 1)
-        status = refuse(&models, err);
-    if (status == HK_OK && (*out = strdup(present(d, models.names[0]))) == NULL)
-        status = hk_fail_nomem(err);
+    enum hk_status st = scan_directory(d, err);
+    if (st == HK_OK)
+        st = read_indexes(d, err);
+    if (st == HK_OK)
+        st = name_models(d, &models, err);
+    if (st == HK_OK && models.count != 1)
+        st = refuse_models(&models, err);
+    if (st == HK_OK && (*out = strdup(find_present_file(d, models.names[0]))) == NULL)
+        st = hk_fail_nomem(err);
     hk_names_free(&models);
-    return status;
+    return st;
 }
 
 static void free_found(struct found *d)
@@ -192,7 +193,7 @@ static bool has_config(const char *dir)
     return there;
 }
 
-static bool name_dir(struct found *d, const char *path)
+static bool set_directory_name(struct found *d, const char *path)
 {
     size_t n = strlen(path);
     return asprintf(&d->dir, "%s%s", path, n > 0 && path[n - 1] == '/' ? "" : "/") >= 0;
@@ -202,29 +203,30 @@ enum hk_status hk_open_dir(struct hk_file **out, const char *path, struct hk_err
 {
     struct found d = {0};
     char *name = NULL;
-    if (!name_dir(&d, path))
+    if (!set_directory_name(&d, path))
         return hk_fail_nomem(err);
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (has_config(d.dir))
-        status = hk_open_hf(out, path, err);
-    else if ((status = find_one(&name, &d, err)) == HK_OK)
-        status = open_one(out, &d, name, err);
+        st = hk_open_hf(out, path, err);
+    else if ((st = find_only_model(&name, &d, err)) == HK_OK)
+        st = open_only_model(out, &d, name, err);
     free(name);
     free_found(&d);
-    return status;
+    return st;
 }
 
 enum hk_status hk_find_in_dir(char **out, const char *path, bool *hf, struct hk_error *err)
 {
     struct found d = {0};
     char *name = NULL;
-    if (!name_dir(&d, path))
+    if (!set_directory_name(&d, path))
         return hk_fail_nomem(err);
     *hf = has_config(d.dir);
-    enum hk_status status = *hf ? hk_hf_weights_name(&name, path, err) : find_one(&name, &d, err);
-    if (status == HK_OK && asprintf(out, "%s%s", d.dir, name) < 0)
-        status = hk_fail_nomem(err);
+    enum hk_status st =
+        *hf ? hk_hf_weights_name(&name, path, err) : find_only_model(&name, &d, err);
+    if (st == HK_OK && asprintf(out, "%s%s", d.dir, name) < 0)
+        st = hk_fail_nomem(err);
     free(name);
     free_found(&d);
-    return status;
+    return st;
 }

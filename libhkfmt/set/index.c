@@ -21,7 +21,7 @@ bool hk_is_index_name(const char *name)
 
 /* ---- reading ---- */
 
-static enum hk_status parse(json_t **out, const struct hk_part *part, struct hk_error *err)
+static enum hk_status parse_index(json_t **out, const struct hk_part *part, struct hk_error *err)
 {
     json_error_t why;
     if (part->size > MAX_INDEX)
@@ -35,7 +35,7 @@ static enum hk_status parse(json_t **out, const struct hk_part *part, struct hk_
     return hk_fail(err, HK_E_FORMAT, (uint64_t)why.position, "is no valid JSON: %s", why.text);
 }
 
-static enum hk_status check_map(const struct hk_set_index *x, struct hk_error *err)
+static enum hk_status check_weight_map(const struct hk_set_index *x, struct hk_error *err)
 {
     const char *tensor;
     json_t *file;
@@ -56,16 +56,17 @@ static enum hk_status check_map(const struct hk_set_index *x, struct hk_error *e
     return HK_OK;
 }
 
-static enum hk_status read_json(struct hk_set_index *x, const char *path, struct hk_error *err)
+static enum hk_status read_index_json(struct hk_set_index *x, const char *path,
+                                      struct hk_error *err)
 {
     struct hk_part part;
-    enum hk_status status = hk_map_path(&part, path, err);
-    if (status != HK_OK)
-        return status;
-    status = parse(&x->json, &part, err);
+    enum hk_status st = hk_map_path(&part, path, err);
+    if (st != HK_OK)
+        return st;
+    st = parse_index(&x->json, &part, err);
     hk_unmap(&part);
     x->map = json_object_get(x->json, "weight_map");
-    return status != HK_OK ? status : check_map(x, err);
+    return st != HK_OK ? st : check_weight_map(x, err);
 }
 
 enum hk_status hk_set_index_read(struct hk_set_index *x, const char *dir, const char *name,
@@ -75,14 +76,14 @@ enum hk_status hk_set_index_read(struct hk_set_index *x, const char *dir, const 
     struct hk_error why;
     if ((x->name = strdup(name)) == NULL || asprintf(&path, "%s%s", dir, name) < 0)
         return hk_fail_nomem(err);
-    enum hk_status status = read_json(x, path, &why);
+    enum hk_status st = read_index_json(x, path, &why);
     free(path);
-    if (status != HK_OK) {
-        hk_fail(err, status, why.offset, "%s: %s", name, why.text);
+    if (st != HK_OK) {
+        hk_fail(err, st, why.offset, "%s: %s", name, why.text);
         if (err != NULL)
             err->sys = why.sys;
     }
-    return status;
+    return st;
 }
 
 void hk_set_index_free(struct hk_set_index *x)
@@ -105,9 +106,9 @@ enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names 
         if (strcmp(json_string_value(file), last) == 0)
             continue;
         last = json_string_value(file);
-        enum hk_status status = hk_names_add(out, strdup(last), err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = hk_names_add(out, strdup(last), err);
+        if (st != HK_OK)
+            return st;
     }
     hk_names_sort(out);
     return HK_OK;
@@ -115,8 +116,9 @@ enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names 
 
 /* ---- agreement ---- */
 
-static enum hk_status check_tensor(const struct hk_set_index *x, const struct hk_file *whole,
-                                   const struct hk_tensor *t, struct hk_error *err)
+static enum hk_status check_indexed_tensor(const struct hk_set_index *x,
+                                           const struct hk_file *whole, const struct hk_tensor *t,
+                                           struct hk_error *err)
 {
     const char *file = whole->parts[t->part].name;
     const json_t *says = json_object_getn(x->map, (const char *)t->name.p, t->name.n);
@@ -131,8 +133,8 @@ static enum hk_status check_tensor(const struct hk_set_index *x, const struct hk
 }
 
 /* Every tensor of the files is in the map, so the map has more only if it has one too many. */
-static enum hk_status check_absent(const struct hk_set_index *x, const struct hk_file *whole,
-                                   struct hk_error *err)
+static enum hk_status check_no_absent_tensor(const struct hk_set_index *x,
+                                             const struct hk_file *whole, struct hk_error *err)
 {
     const char *tensor;
     json_t *file;
@@ -148,7 +150,7 @@ static enum hk_status check_absent(const struct hk_set_index *x, const struct hk
 }
 
 /* A count, which some writers give as 40.0. */
-static bool is_number(const json_t *v, uint64_t n)
+static bool is_count(const json_t *v, uint64_t n)
 {
     if (json_is_integer(v))
         return json_integer_value(v) >= 0 && (uint64_t)json_integer_value(v) == n;
@@ -157,8 +159,8 @@ static bool is_number(const json_t *v, uint64_t n)
 
 /* The reference does not say whether total_size of a .hk counts its files or its tensors. That of
  * safetensors is wrong in many published models, and no reader looks at it. */
-static enum hk_status check_metadata(const struct hk_set_index *x, const struct hk_file *whole,
-                                     struct hk_error *err)
+static enum hk_status check_index_totals(const struct hk_set_index *x, const struct hk_file *whole,
+                                         struct hk_error *err)
 {
     const json_t *metadata = json_object_get(x->json, "metadata");
     const struct {
@@ -172,7 +174,7 @@ static enum hk_status check_metadata(const struct hk_set_index *x, const struct 
     for (size_t i = whole->format == HK_FORMAT_HK ? 0 : 1; i < sizeof totals / sizeof *totals;
          i++) {
         const json_t *v = json_object_get(metadata, totals[i].key);
-        if (v != NULL && !is_number(v, totals[i].is) && !is_number(v, totals[i].or))
+        if (v != NULL && !is_count(v, totals[i].is) && !is_count(v, totals[i].or))
             return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%.100s: %s is not %llu as in the files",
                            x->name, totals[i].key, (unsigned long long)totals[i].is);
     }
@@ -182,10 +184,10 @@ static enum hk_status check_metadata(const struct hk_set_index *x, const struct 
 enum hk_status hk_set_index_check(const struct hk_set_index *x, const struct hk_file *whole,
                                   struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < whole->tensor_count; i++)
-        status = check_tensor(x, whole, &whole->tensors[i], err);
-    if (status == HK_OK)
-        status = check_absent(x, whole, err);
-    return status != HK_OK ? status : check_metadata(x, whole, err);
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < whole->tensor_count; i++)
+        st = check_indexed_tensor(x, whole, &whole->tensors[i], err);
+    if (st == HK_OK)
+        st = check_no_absent_tensor(x, whole, err);
+    return st != HK_OK ? st : check_index_totals(x, whole, err);
 }

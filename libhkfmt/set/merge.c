@@ -15,8 +15,7 @@
 /* ---- places ---- */
 
 /* The number in KV, which the reference's two savers write as int64 or as text. */
-static enum hk_status read_count_of_shards(const struct hk_kv *kv, int64_t *out,
-                                           struct hk_error *err)
+static enum hk_status read_shard_number(const struct hk_kv *kv, int64_t *out, struct hk_error *err)
 {
     char text[24], *end;
     if (kv->type != HK_META_STRING)
@@ -39,11 +38,11 @@ static enum hk_status place_in_keys(const struct hk_file *f, const char *index_k
 {
     const struct hk_kv *no = hk_kv_find(f, index_key), *of = hk_kv_find(f, count_key);
     int64_t index = 0, total = 1;
-    enum hk_status status = of == NULL ? HK_OK : read_count_of_shards(of, &total, err);
-    if (status == HK_OK && no != NULL)
-        status = read_count_of_shards(no, &index, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = of == NULL ? HK_OK : read_shard_number(of, &total, err);
+    if (st == HK_OK && no != NULL)
+        st = read_shard_number(no, &index, err);
+    if (st != HK_OK)
+        return st;
     if (total == 0 || total == 1)
         index = 0, total = 1;
     if (total < 0 || total > HK_MAX_SHARDS || index < 0 || index >= total)
@@ -66,9 +65,9 @@ static enum hk_status place_in_hk(const struct hk_file *f, const char *name, str
     const struct hk_place header = {f->header.split_index + 1u, f->header.split_count};
     struct hk_shard_name n = {0};
     struct hk_place keys;
-    enum hk_status status = place_in_keys(f, "split_index", "split_count", &keys, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = place_in_keys(f, "split_index", "split_count", &keys, err);
+    if (st != HK_OK)
+        return st;
     if (header.count > 1 && keys.count > 1 && !is_same_place(header, keys))
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
                        "is shard %u of %u in its header, %u of %u in its keys", header.number,
@@ -108,9 +107,9 @@ enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err
         int64_t total;
         if (kv == NULL)
             continue;
-        enum hk_status status = read_count_of_shards(kv, &total, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = read_shard_number(kv, &total, err);
+        if (st != HK_OK)
+            return st;
         if (total < 0 || (uint64_t)total != whole->tensor_count)
             return hk_fail(err, HK_E_FORMAT, kv->offset,
                            "key %s says %lld tensors, the shards hold %zu", keys[i],
@@ -121,14 +120,15 @@ enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err
 
 /* ---- the files ---- */
 
-static enum hk_status in_file(const char *name, const struct hk_error *why, struct hk_error *err)
+static enum hk_status fail_in_file(const char *name, const struct hk_error *why,
+                                   struct hk_error *err)
 {
-    enum hk_status status = why->status;
+    enum hk_status st = why->status;
     int sys = why->sys;
-    hk_fail(err, status, why->offset, "%.100s: %s", name, why->text);
+    hk_fail(err, st, why->offset, "%.100s: %s", name, why->text);
     if (err != NULL)
         err->sys = sys;
-    return status;
+    return st;
 }
 
 /* Every absent file, so that they can be fetched in one go. */
@@ -154,7 +154,8 @@ static enum hk_status check_present(const struct hk_set *s, struct hk_error *err
                    s->names.count, list);
 }
 
-static enum hk_status refuse_count(const struct hk_set *s, struct hk_place is, struct hk_error *err)
+static enum hk_status refuse_shard_count(const struct hk_set *s, struct hk_place is,
+                                         struct hk_error *err)
 {
     if (s->index.name != NULL)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
@@ -174,18 +175,19 @@ static enum hk_status find_position(const struct hk_set *s, size_t i, const stru
     struct hk_shard_name n;
     struct hk_place is;
     const bool indexed = s->index.name != NULL;
-    enum hk_status status = hk_place_of(f, indexed ? NULL : name, &is, err);
+    enum hk_status st = hk_place_of(f, indexed ? NULL : name, &is, err);
     *out = i;
-    if (status != HK_OK || f->format == HK_FORMAT_SAFETENSORS)
-        return status;
+    if (st != HK_OK || f->format == HK_FORMAT_SAFETENSORS)
+        return st;
     bool named = !indexed && hk_shard_name_parse(name, &n);
     if (is.count != s->names.count || (named && is.number != n.number))
-        return refuse_count(s, is, err);
+        return refuse_shard_count(s, is, err);
     *out = is.number - 1;
     return HK_OK;
 }
 
-static enum hk_status check_appendix(const struct hk_file *f, size_t position, struct hk_error *err)
+static enum hk_status check_no_records(const struct hk_file *f, size_t position,
+                                       struct hk_error *err)
 {
     if (position > 0 && f->record_count > 0)
         return hk_fail(err, HK_E_UNSUPPORTED, f->header.appendix_offset,
@@ -193,7 +195,8 @@ static enum hk_status check_appendix(const struct hk_file *f, size_t position, s
     return HK_OK;
 }
 
-static enum hk_status place(struct hk_set *s, size_t i, struct hk_file *f, struct hk_error *err)
+static enum hk_status place_file(struct hk_set *s, size_t i, struct hk_file *f,
+                                 struct hk_error *err)
 {
     size_t at;
     if (i == 0)
@@ -201,11 +204,11 @@ static enum hk_status place(struct hk_set *s, size_t i, struct hk_file *f, struc
     if (f->format != s->format)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "is %s, and the files before it are %s",
                        hk_format_name(f->format), hk_format_name(s->format));
-    enum hk_status status = find_position(s, i, f, &at, err);
-    if (status == HK_OK)
-        status = check_appendix(f, at, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = find_position(s, i, f, &at, err);
+    if (st == HK_OK)
+        st = check_no_records(f, at, err);
+    if (st != HK_OK)
+        return st;
     if (s->files[at] != NULL)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "is shard %zu, as %.100s is", at + 1,
                        s->files[at]->parts[0].name);
@@ -213,28 +216,28 @@ static enum hk_status place(struct hk_set *s, size_t i, struct hk_file *f, struc
     return HK_OK;
 }
 
-static enum hk_status open_file(struct hk_set *s, size_t i, struct hk_error *err)
+static enum hk_status open_file_of_set(struct hk_set *s, size_t i, struct hk_error *err)
 {
     struct hk_file *f = NULL;
     struct hk_error why;
     char *path = NULL;
     if (asprintf(&path, "%s%s", s->dir, s->names.names[i]) < 0)
         return hk_fail_nomem(err);
-    enum hk_status status = hk_open(&f, path, &why);
-    if (status != HK_OK) {
+    enum hk_status st = hk_open(&f, path, &why);
+    if (st != HK_OK) {
         free(path);
         s->about = s->names.names[i];
-        return in_file(s->about, &why, err);
+        return fail_in_file(s->about, &why, err);
     }
     f->parts[0].path = path;
     if ((f->parts[0].name = strdup(s->names.names[i])) == NULL)
-        status = hk_fail_nomem(&why);
-    if (status == HK_OK)
-        status = place(s, i, f, &why);
-    if (status != HK_OK) {
+        st = hk_fail_nomem(&why);
+    if (st == HK_OK)
+        st = place_file(s, i, f, &why);
+    if (st != HK_OK) {
         hk_close(&f);
         s->about = s->names.names[i];
-        return in_file(s->about, &why, err);
+        return fail_in_file(s->about, &why, err);
     }
     /* Sets of hundreds of shards must not need as many descriptors; that of the first has the locks
      * (hk_file_keep()): what others change in place is all there. */
@@ -247,12 +250,12 @@ static enum hk_status open_file(struct hk_set *s, size_t i, struct hk_error *err
 
 /* ---- agreement ---- */
 
-static struct hk_bytes key_at(const void *kvs, size_t i)
+static struct hk_bytes kv_key_at(const void *kvs, size_t i)
 {
     return ((const struct hk_kv *)kvs)[i].key;
 }
 
-static bool same_value(const struct hk_kv *a, const struct hk_kv *b)
+static bool is_same_value(const struct hk_kv *a, const struct hk_kv *b)
 {
     return a->type == b->type && a->value.n == b->value.n &&
            (a->value.n == 0 || memcmp(a->value.p, b->value.p, a->value.n) == 0);
@@ -260,7 +263,7 @@ static bool same_value(const struct hk_kv *a, const struct hk_kv *b)
 
 /* Metadata is the first file's. Another one may have a copy, as older writers put there, which does
  * not count and may have fallen behind since. */
-static void report_metadata(const struct hk_set *s, const struct hk_file *f)
+static void report_other_metadata(const struct hk_set *s, const struct hk_file *f)
 {
     const struct hk_file *first = s->files[0];
     for (size_t i = 0; i < f->kv_count; i++) {
@@ -268,30 +271,30 @@ static void report_metadata(const struct hk_set *s, const struct hk_file *f)
         struct hk_where w = {kv->offset, HK_SUBJECT_KEY, kv->key, i};
         if (hk_shard_key(kv->key) || hk_bytes_are(kv->key, "hk.alignment"))
             continue;
-        size_t at = hk_index_find(&first->kv_index, first->kvs, key_at, kv->key);
+        size_t at = hk_index_find(&first->kv_index, first->kvs, kv_key_at, kv->key);
         if (at == SIZE_MAX)
             hk_report(s->r, HK_FAULT_SET_METADATA, &w,
                       "key %.*s is not in %.80s, whose metadata is that of the set",
                       HK_STR(kv->key), first->parts[0].name);
-        else if (!same_value(kv, &first->kvs[at]))
+        else if (!is_same_value(kv, &first->kvs[at]))
             hk_report(s->r, HK_FAULT_SET_METADATA, &w,
                       "key %.*s has another value in %.80s, whose metadata is that of the set",
                       HK_STR(kv->key), first->parts[0].name);
     }
 }
 
-static void report_files(struct hk_set *s)
+static void report_other_files(struct hk_set *s)
 {
     for (size_t i = 1; s->r != NULL && i < s->names.count; i++) {
         s->about = s->files[i]->parts[0].name;
-        report_metadata(s, s->files[i]);
+        report_other_metadata(s, s->files[i]);
         s->about = NULL;
     }
 }
 
 /* ---- one of many ---- */
 
-static bool allocate(struct hk_file *whole, const struct hk_set *s)
+static bool allocate_whole(struct hk_file *whole, const struct hk_set *s)
 {
     size_t tensors = 0;
     for (size_t i = 0; i < s->names.count; i++)
@@ -302,7 +305,7 @@ static bool allocate(struct hk_file *whole, const struct hk_set *s)
 }
 
 /* Move what FILE holds into WHOLE as its next part. */
-static void adopt(struct hk_file *whole, struct hk_file *file)
+static void adopt_file(struct hk_file *whole, struct hk_file *file)
 {
     uint32_t part = (uint32_t)whole->part_count;
     whole->parts[whole->part_count++] = file->parts[0];
@@ -325,50 +328,50 @@ static void adopt(struct hk_file *whole, struct hk_file *file)
     file->records = NULL;
 }
 
-static enum hk_status check_whole(const struct hk_set *s, struct hk_file *whole,
-                                  struct hk_error *err)
+static enum hk_status check_merged(const struct hk_set *s, struct hk_file *whole,
+                                   struct hk_error *err)
 {
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
-    enum hk_status status = hk_build_targets(whole, err);
-    if (status == HK_OK)
-        status = hk_build_indexes(whole, &reporter, err);
-    if (status == HK_OK)
-        status = capture.status;
-    if (status == HK_OK)
-        status = hk_check_totals(whole, err);
-    if (status == HK_OK && s->index.name != NULL)
-        status = hk_set_index_check(&s->index, whole, err);
-    return status;
+    enum hk_status st = hk_build_targets(whole, err);
+    if (st == HK_OK)
+        st = hk_build_indexes(whole, &reporter, err);
+    if (st == HK_OK)
+        st = capture.status;
+    if (st == HK_OK)
+        st = hk_check_totals(whole, err);
+    if (st == HK_OK && s->index.name != NULL)
+        st = hk_set_index_check(&s->index, whole, err);
+    return st;
 }
 
-static enum hk_status merge(struct hk_file **out, struct hk_set *s, struct hk_error *err)
+static enum hk_status merge_files(struct hk_file **out, struct hk_set *s, struct hk_error *err)
 {
     struct hk_file *whole = calloc(1, sizeof *whole);
-    if (whole == NULL || !allocate(whole, s)) {
+    if (whole == NULL || !allocate_whole(whole, s)) {
         hk_close(&whole);
         return hk_fail_nomem(err);
     }
     for (size_t i = 0; i < s->names.count; i++)
-        adopt(whole, s->files[i]);
-    enum hk_status status = check_whole(s, whole, err);
-    if (status != HK_OK) {
+        adopt_file(whole, s->files[i]);
+    enum hk_status st = check_merged(s, whole, err);
+    if (st != HK_OK) {
         hk_close(&whole);
-        return status;
+        return st;
     }
     *out = whole;
     return HK_OK;
 }
 
-static enum hk_status open_all(struct hk_file **out, struct hk_set *s, struct hk_error *err)
+static enum hk_status open_all_files(struct hk_file **out, struct hk_set *s, struct hk_error *err)
 {
-    enum hk_status status = check_present(s, err);
-    for (size_t i = 0; status == HK_OK && i < s->names.count; i++)
-        status = open_file(s, i, err);
-    if (status != HK_OK)
-        return status;
-    report_files(s);
-    return merge(out, s, err);
+    enum hk_status st = check_present(s, err);
+    for (size_t i = 0; st == HK_OK && i < s->names.count; i++)
+        st = open_file_of_set(s, i, err);
+    if (st != HK_OK)
+        return st;
+    report_other_files(s);
+    return merge_files(out, s, err);
 }
 
 enum hk_status hk_set_open_files(struct hk_file **out, struct hk_set *s, struct hk_error *err)
@@ -376,10 +379,10 @@ enum hk_status hk_set_open_files(struct hk_file **out, struct hk_set *s, struct 
     s->files = calloc(s->names.count, sizeof(struct hk_file *));
     if (s->files == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = open_all(out, s, err);
+    enum hk_status st = open_all_files(out, s, err);
     for (size_t i = 0; i < s->names.count; i++)
         hk_close(&s->files[i]);
     free(s->files);
     s->files = NULL;
-    return status;
+    return st;
 }

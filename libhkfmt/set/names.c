@@ -10,7 +10,7 @@
 
 enum { TAIL = 15 }; /* -00001-of-00003 */
 
-static bool five_digits(const char *p, unsigned *out)
+static bool parse_five_digits(const char *p, unsigned *out)
 {
     *out = 0;
     for (int i = 0; i < 5; i++) {
@@ -28,8 +28,8 @@ bool hk_shard_name_split(const char *name, struct hk_shard_name *out)
         return false;
     const char *p = dot - TAIL;
     *out = (struct hk_shard_name){.stem = (size_t)(p - name), .suffix = dot};
-    return p[0] == '-' && five_digits(p + 1, &out->number) && memcmp(p + 6, "-of-", 4) == 0 &&
-           five_digits(p + 10, &out->count);
+    return p[0] == '-' && parse_five_digits(p + 1, &out->number) && memcmp(p + 6, "-of-", 4) == 0 &&
+           parse_five_digits(p + 10, &out->count);
 }
 
 bool hk_shard_name_parse(const char *name, struct hk_shard_name *out)
@@ -79,7 +79,7 @@ enum hk_status hk_names_add(struct hk_names *l, char *name, struct hk_error *err
     return HK_OK;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -88,7 +88,7 @@ void hk_names_sort(struct hk_names *l)
 {
     size_t kept = 0;
     if (l->count > 0)
-        qsort(l->names, l->count, sizeof *l->names, compare);
+        qsort(l->names, l->count, sizeof *l->names, compare_names);
     for (size_t i = 0; i < l->count; i++)
         if (kept > 0 && strcmp(l->names[kept - 1], l->names[i]) == 0)
             free(l->names[i]);
@@ -99,19 +99,19 @@ void hk_names_sort(struct hk_names *l)
 
 bool hk_names_have(const struct hk_names *sorted, const char *name)
 {
-    return sorted->count > 0 &&
-           bsearch(&name, sorted->names, sorted->count, sizeof *sorted->names, compare) != NULL;
+    return sorted->count > 0 && bsearch(&name, sorted->names, sorted->count, sizeof *sorted->names,
+                                        compare_names) != NULL;
 }
 
 enum hk_status hk_names_of_shard(struct hk_names *l, const char *name, struct hk_error *err)
 {
     struct hk_shard_name n;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (!hk_shard_name_parse(name, &n))
         return hk_names_add(l, strdup(name), err);
-    for (unsigned i = 1; status == HK_OK && i <= n.count; i++)
-        status = hk_names_add(l, hk_shard_name_make(name, n.stem, i, n.count, n.suffix), err);
-    return status;
+    for (unsigned i = 1; st == HK_OK && i <= n.count; i++)
+        st = hk_names_add(l, hk_shard_name_make(name, n.stem, i, n.count, n.suffix), err);
+    return st;
 }
 
 void hk_names_free(struct hk_names *l)

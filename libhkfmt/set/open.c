@@ -12,7 +12,7 @@
 #include "libhkfmt/set/set.h"
 
 /* PATH in two: its directory, empty or with the last slash, and the name. */
-static char *directory_of(const char *path, const char **name)
+static char *split_directory(const char *path, const char **name)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash == NULL ? 0 : (size_t)(slash - path) + 1;
@@ -20,7 +20,7 @@ static char *directory_of(const char *path, const char **name)
     return strndup(path, n);
 }
 
-static bool exists(const char *dir, const char *name)
+static bool is_file_in(const char *dir, const char *name)
 {
     char *path = NULL;
     if (asprintf(&path, "%s%s", dir, name) < 0)
@@ -33,7 +33,7 @@ static bool exists(const char *dir, const char *name)
 /* ---- the index that a file may be in ---- */
 
 /* STEM.EXT.index.json of a shard. */
-static char *index_of_shard(const char *name)
+static char *make_index_name(const char *name)
 {
     struct hk_shard_name n;
     char *out = NULL;
@@ -44,7 +44,7 @@ static char *index_of_shard(const char *name)
 }
 
 /* What the reference's saver notes in key index_file. */
-static char *index_in_key(const struct hk_file *f)
+static char *read_index_key(const struct hk_file *f)
 {
     const struct hk_kv *kv = hk_kv_find(f, "index_file");
     struct hk_bytes b;
@@ -58,52 +58,52 @@ static char *index_in_key(const struct hk_file *f)
 }
 
 /* The name of the index beside NAME, or NULL. F is what is in NAME, NULL where that is not read. */
-static char *find_index(const struct hk_file *f, const char *dir, const char *name)
+static char *find_index_name(const struct hk_file *f, const char *dir, const char *name)
 {
-    char *candidates[] = {index_of_shard(name), f != NULL ? index_in_key(f) : NULL,
+    char *candidates[] = {make_index_name(name), f != NULL ? read_index_key(f) : NULL,
                           f != NULL && f->format == HK_FORMAT_SAFETENSORS
                               ? strdup("model.safetensors.index.json")
                               : NULL};
     char *found = NULL;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
-        if (candidates[i] != NULL && found == NULL && exists(dir, candidates[i]))
+        if (candidates[i] != NULL && found == NULL && is_file_in(dir, candidates[i]))
             found = candidates[i];
         else
             free(candidates[i]);
     return found;
 }
 
-static enum hk_status use_index(struct hk_set *s, const char *name, struct hk_error *err)
+static enum hk_status read_index_files(struct hk_set *s, const char *name, struct hk_error *err)
 {
     hk_set_index_free(&s->index);
     hk_names_free(&s->names);
-    enum hk_status status = hk_set_index_read(&s->index, s->dir, name, err);
-    if (status == HK_OK)
-        status = hk_set_index_files(&s->index, &s->names, err);
-    return status;
+    enum hk_status st = hk_set_index_read(&s->index, s->dir, name, err);
+    if (st == HK_OK)
+        st = hk_set_index_files(&s->index, &s->names, err);
+    return st;
 }
 
 /* An index of another name that has NAME. */
 static enum hk_status search_indexes(struct hk_set *s, const char *name, struct hk_error *err)
 {
     struct hk_names all = {0};
-    enum hk_status status = hk_list_indexes(&all, s->dir, err);
-    for (size_t i = 0; status == HK_OK && i < all.count && !hk_names_have(&s->names, name); i++)
-        if (use_index(s, all.names[i], NULL) != HK_OK)
+    enum hk_status st = hk_list_indexes(&all, s->dir, err);
+    for (size_t i = 0; st == HK_OK && i < all.count && !hk_names_have(&s->names, name); i++)
+        if (read_index_files(s, all.names[i], NULL) != HK_OK)
             hk_names_free(&s->names); /* an index of others, and broken: not ours to tell of */
     if (!hk_names_have(&s->names, name)) {
         hk_names_free(&s->names);
         hk_set_index_free(&s->index);
     }
     hk_names_free(&all);
-    return status;
+    return st;
 }
 
 /* ---- the files of a set ---- */
 
 /* NAME says that it is a shard, or is said to be one by its name alone. */
-static enum hk_status use_name(struct hk_set *s, const char *name, struct hk_place is,
-                               struct hk_error *err)
+static enum hk_status add_named_shards(struct hk_set *s, const char *name, struct hk_place is,
+                                       struct hk_error *err)
 {
     struct hk_shard_name n;
     if (is.count > 1 &&
@@ -117,7 +117,7 @@ static enum hk_status use_name(struct hk_set *s, const char *name, struct hk_pla
 
 /* Whether F, called NAME, is one of several by what it says or, of a kind of file that cannot say,
  * by its name. */
-static bool is_shard(const struct hk_file *f, const char *name, struct hk_place is)
+static bool is_one_of_several(const struct hk_file *f, const char *name, struct hk_place is)
 {
     struct hk_shard_name n;
     return is.count > 1 ||
@@ -125,43 +125,43 @@ static bool is_shard(const struct hk_file *f, const char *name, struct hk_place 
 }
 
 /* The files that belong to F; none if it is a whole model. */
-static enum hk_status find_files(struct hk_set *s, const struct hk_file *f, const char *name,
-                                 struct hk_error *err)
+static enum hk_status find_files_of_set(struct hk_set *s, const struct hk_file *f, const char *name,
+                                        struct hk_error *err)
 {
     struct hk_place is;
     struct hk_shard_name n;
-    enum hk_status status = hk_place_of(f, name, &is, err);
-    if (status != HK_OK)
-        return status;
-    char *index = find_index(f, s->dir, name);
+    enum hk_status st = hk_place_of(f, name, &is, err);
+    if (st != HK_OK)
+        return st;
+    char *index = find_index_name(f, s->dir, name);
     if (index != NULL)
-        status = use_index(s, index, err);
-    if (status == HK_OK && is_shard(f, name, is) && !hk_names_have(&s->names, name) &&
+        st = read_index_files(s, index, err);
+    if (st == HK_OK && is_one_of_several(f, name, is) && !hk_names_have(&s->names, name) &&
         (index != NULL || !hk_shard_name_parse(name, &n)))
-        status = search_indexes(s, name, err);
-    if (status == HK_OK && !hk_names_have(&s->names, name)) {
+        st = search_indexes(s, name, err);
+    if (st == HK_OK && !hk_names_have(&s->names, name)) {
         hk_names_free(&s->names);
         hk_set_index_free(&s->index);
-        if (is_shard(f, name, is))
-            status = index == NULL ? use_name(s, name, is, err)
-                                   : hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                                             "is a shard, but not in %.100s", index);
+        if (is_one_of_several(f, name, is))
+            st = index == NULL ? add_named_shards(s, name, is, err)
+                               : hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                                         "is a shard, but not in %.100s", index);
     }
     free(index);
-    return status;
+    return st;
 }
 
 /* The same for a file that cannot be read: what its name says, if others are there. */
-static enum hk_status find_by_name(struct hk_set *s, const char *name, struct hk_error *err)
+static enum hk_status find_files_by_name(struct hk_set *s, const char *name, struct hk_error *err)
 {
     struct hk_shard_name n;
-    enum hk_status status = HK_OK;
-    char *index = find_index(NULL, s->dir, name);
+    enum hk_status st = HK_OK;
+    char *index = find_index_name(NULL, s->dir, name);
     if (index != NULL)
-        status = use_index(s, index, err);
+        st = read_index_files(s, index, err);
     free(index);
-    if (status != HK_OK || hk_names_have(&s->names, name))
-        return status;
+    if (st != HK_OK || hk_names_have(&s->names, name))
+        return st;
     hk_names_free(&s->names);
     hk_set_index_free(&s->index);
     return hk_shard_name_parse(name, &n) && n.count > 1 ? hk_names_of_shard(&s->names, name, err)
@@ -177,19 +177,19 @@ static enum hk_status find_in_place(struct hk_set *s, const char *path, const ch
     struct hk_file *f;
     *unread = false;
     if (hk_is_index_name(name))
-        return use_index(s, name, err);
-    enum hk_status status = hk_open(&f, path, err);
-    *unread = status != HK_OK && status != HK_E_IO && status != HK_E_NOMEM;
-    if (status != HK_OK)
-        return status;
-    status = find_files(s, f, name, err);
-    if (status == HK_OK && s->names.count == 0 && (f->parts[0].path = strdup(path)) == NULL)
-        status = hk_fail_nomem(err);
-    if (status == HK_OK && s->names.count == 0)
+        return read_index_files(s, name, err);
+    enum hk_status st = hk_open(&f, path, err);
+    *unread = st != HK_OK && st != HK_E_IO && st != HK_E_NOMEM;
+    if (st != HK_OK)
+        return st;
+    st = find_files_of_set(s, f, name, err);
+    if (st == HK_OK && s->names.count == 0 && (f->parts[0].path = strdup(path)) == NULL)
+        st = hk_fail_nomem(err);
+    if (st == HK_OK && s->names.count == 0)
         *lone = f;
     else
         hk_close(&f);
-    return status;
+    return st;
 }
 
 void hk_set_free(struct hk_set *s)
@@ -204,33 +204,33 @@ enum hk_status hk_set_find(struct hk_set *s, const char *path, struct hk_error *
 {
     const char *name;
     struct hk_file *lone = NULL;
-    *s = (struct hk_set){.dir = directory_of(path, &name)};
+    *s = (struct hk_set){.dir = split_directory(path, &name)};
     if (s->dir == NULL)
         return hk_fail_nomem(err);
     bool unread;
-    enum hk_status status = find_in_place(s, path, name, &lone, &unread, err);
+    enum hk_status st = find_in_place(s, path, name, &lone, &unread, err);
     hk_close(&lone);
-    return unread ? find_by_name(s, name, err) : status;
+    return unread ? find_files_by_name(s, name, err) : st;
 }
 
 enum hk_status hk_open_set(struct hk_file **out, const char *path, struct hk_error *err)
 {
-    struct stat st;
+    struct stat there;
     const char *name;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode))
         return hk_open_dir(out, path, err);
-    struct hk_set s = {.dir = directory_of(path, &name)};
+    struct hk_set s = {.dir = split_directory(path, &name)};
     if (s.dir == NULL)
         return hk_fail_nomem(err);
     struct hk_file *lone = NULL;
     bool unread;
-    enum hk_status status = find_in_place(&s, path, name, &lone, &unread, err);
-    if (status == HK_OK && lone == NULL)
-        status = hk_set_open_files(&lone, &s, err);
-    if (status == HK_OK)
+    enum hk_status st = find_in_place(&s, path, name, &lone, &unread, err);
+    if (st == HK_OK && lone == NULL)
+        st = hk_set_open_files(&lone, &s, err);
+    if (st == HK_OK)
         *out = lone;
     hk_set_free(&s);
-    return status;
+    return st;
 }
 
 const char *hk_file_part_path(const struct hk_file *f, size_t part)
@@ -266,9 +266,9 @@ static bool stands_alone(const char *path)
 enum hk_status hk_first_file(char **out, const char *path, struct hk_error *err)
 {
     struct hk_file *f = NULL;
-    enum hk_status status = stands_alone(path) ? HK_OK : hk_open_set(&f, path, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = stands_alone(path) ? HK_OK : hk_open_set(&f, path, err);
+    if (st != HK_OK)
+        return st;
     const char *first = f != NULL && f->format == HK_FORMAT_HK ? hk_file_part_path(f, 0) : path;
     char *copy = strdup(first);
     hk_close(&f);

@@ -57,7 +57,7 @@ void hk_identities_free(struct hk_identities *x)
 
 /* ---- shards ---- */
 
-static size_t most_shards(enum hk_format to)
+static size_t max_shards_of(enum hk_format to)
 {
     /* header fields of .hk and keys of GGUF are u16, and names have five digits */
     return to == HK_FORMAT_SAFETENSORS ? HK_MAX_SHARDS : UINT16_MAX;
@@ -69,7 +69,7 @@ static uint64_t tensor_bytes(const struct hk_tensor *t)
 }
 
 /* Call it with FIRST NULL to count only. */
-static size_t divide(const struct hk_file *f, uint64_t split_size, size_t *first)
+static size_t divide_tensors(const struct hk_file *f, uint64_t split_size, size_t *first)
 {
     size_t count = 1;
     uint64_t size = 0;
@@ -89,16 +89,16 @@ static size_t divide(const struct hk_file *f, uint64_t split_size, size_t *first
 enum hk_status hk_plan_shards(struct hk_plan *out, const struct hk_file *f, enum hk_format to,
                               uint64_t split_size, struct hk_error *err)
 {
-    size_t count = divide(f, split_size, NULL);
-    if (count > most_shards(to))
+    size_t count = divide_tensors(f, split_size, NULL);
+    if (count > max_shards_of(to))
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "would take %zu shards; %s has up to %zu",
-                       count, hk_format_name(to), most_shards(to));
+                       count, hk_format_name(to), max_shards_of(to));
     out->first = calloc(count + 1, sizeof *out->first);
     if (out->first == NULL)
         return hk_fail_nomem(err);
     out->count = count;
     out->first[count] = f->tensor_count;
-    divide(f, split_size, out->first);
+    divide_tensors(f, split_size, out->first);
     return HK_OK;
 }
 
@@ -110,7 +110,7 @@ void hk_plan_free(struct hk_plan *p)
 
 /* ---- a shard ---- */
 
-static void set_number(struct hk_kvlist *l, const char *key, size_t value, const char *type)
+static void set_shard_number(struct hk_kvlist *l, const char *key, size_t value, const char *type)
 {
     hk_kvlist_int(l, key, (int64_t)value);
     for (size_t i = 0; i < l->count; i++)
@@ -119,7 +119,7 @@ static void set_number(struct hk_kvlist *l, const char *key, size_t value, const
 }
 
 /* All but the first have their tensors only: their header says where they belong. */
-static void mark_hk(struct hk_view *v, size_t number)
+static void mark_hk_shard(struct hk_view *v, size_t number)
 {
     if (number == 0)
         return;
@@ -129,17 +129,18 @@ static void mark_hk(struct hk_view *v, size_t number)
 }
 
 /* All but the first say only where they belong: what llama.cpp's own tool writes, in its types. */
-static void mark_gguf(struct hk_view *v, const struct hk_plan *p, size_t number, size_t tensors)
+static void mark_gguf_shard(struct hk_view *v, const struct hk_plan *p, size_t number,
+                            size_t tensors)
 {
     if (number > 0)
         v->kvs.count = 0;
-    set_number(&v->kvs, "split.no", number, "u16");
-    set_number(&v->kvs, "split.count", p->count, "u16");
-    set_number(&v->kvs, "split.tensors.count", tensors, "i32");
+    set_shard_number(&v->kvs, "split.no", number, "u16");
+    set_shard_number(&v->kvs, "split.count", p->count, "u16");
+    set_shard_number(&v->kvs, "split.tensors.count", tensors, "i32");
 }
 
 /* All but the first say only whose tensors they are, which transformers wants of every file. */
-static void mark_safetensors(struct hk_view *v, size_t number)
+static void mark_safetensors_shard(struct hk_view *v, size_t number)
 {
     const struct hk_kv *format = hk_kvlist_find(&v->kvs, "format");
     if (number == 0)
@@ -155,21 +156,21 @@ static enum hk_status view_shard(struct hk_view **out, struct hk_file *whole, en
                                  const struct hk_plan *p, size_t number, struct hk_error *err)
 {
     struct hk_view *v;
-    enum hk_status status =
+    enum hk_status st =
         hk_view_range(&v, whole, p->first[number], p->first[number + 1] - p->first[number], err);
-    if (status != HK_OK)
-        return status;
+    if (st != HK_OK)
+        return st;
     v->file->without_appendix = v->file->without_appendix || number > 0;
     if (to == HK_FORMAT_HK)
-        mark_hk(v, number);
+        mark_hk_shard(v, number);
     else if (to == HK_FORMAT_GGUF)
-        mark_gguf(v, p, number, whole->tensor_count);
+        mark_gguf_shard(v, p, number, whole->tensor_count);
     else if (to == HK_FORMAT_SAFETENSORS)
-        mark_safetensors(v, number);
-    status = hk_view_ready(v, err);
-    if (status != HK_OK) {
+        mark_safetensors_shard(v, number);
+    st = hk_view_ready(v, err);
+    if (st != HK_OK) {
         hk_view_free(&v);
-        return status;
+        return st;
     }
     *out = v;
     return HK_OK;
@@ -259,14 +260,14 @@ struct watching { /* one progress for all files */
     uint64_t before, all;
 };
 
-static void progress(void *arg, uint64_t done, uint64_t all)
+static void report_set_progress(void *arg, uint64_t done, uint64_t all)
 {
     const struct watching *w = arg;
     (void)all;
     w->opt->progress(w->opt->arg, w->before + done, w->all);
 }
 
-static void loss(void *arg, const char *text)
+static void pass_loss_on(void *arg, const char *text)
 {
     const struct watching *w = arg;
     w->opt->loss(w->opt->arg, text);
@@ -281,46 +282,46 @@ static enum hk_status write_shard(const struct hk_saving *s, size_t number,
     if (s->plan.count == 1)
         return hk_write_as(s->whole, s->to, opt, NULL, out, err);
     struct hk_view *v;
-    enum hk_status status = view_shard(&v, s->whole, s->to, &s->plan, number, err);
-    if (status != HK_OK)
-        return status;
-    status = hk_write_as(v->file, s->to, opt, &split, out, err);
+    enum hk_status st = view_shard(&v, s->whole, s->to, &s->plan, number, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_write_as(v->file, s->to, opt, &split, out, err);
     hk_view_free(&v);
-    return status;
+    return st;
 }
 
 /* Bytes of OUT but for the room that was asked for, which is the caller's own wish in each file. */
-static uint64_t written(const struct hk_out *out, const struct hk_convert_options *opt)
+static uint64_t written_without_room(const struct hk_out *out, const struct hk_convert_options *opt)
 {
     const uint64_t room = opt->room != HK_NO_ROOM ? opt->room : 0, size = hk_out_offset(out);
     return size > room ? size - room : 0;
 }
 
 /* OPT->max_output is what the files may still have. */
-static enum hk_status save_file(const struct hk_saving *s, size_t number,
-                                struct hk_convert_options *opt, struct hk_stage *stage,
-                                struct hk_error *err)
+static enum hk_status save_shard(const struct hk_saving *s, size_t number,
+                                 struct hk_convert_options *opt, struct hk_stage *stage,
+                                 struct hk_error *err)
 {
     struct hk_out *out;
     char *name = saved_name(s, number);
     if (name == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = hk_stage_create(stage, name, &out, err);
+    enum hk_status st = hk_stage_create(stage, name, &out, err);
     free(name);
-    if (status != HK_OK)
-        return status;
-    status = write_shard(s, number, opt, out, err);
-    if (status == HK_OK && written(out, opt) >= opt->max_output)
+    if (st != HK_OK)
+        return st;
+    st = write_shard(s, number, opt, out, err);
+    if (st == HK_OK && written_without_room(out, opt) >= opt->max_output)
         opt->max_output = 1;
-    else if (status == HK_OK)
-        opt->max_output -= written(out, opt);
-    if (status == HK_OK)
+    else if (st == HK_OK)
+        opt->max_output -= written_without_room(out, opt);
+    if (st == HK_OK)
         return hk_out_commit(&out, err);
     hk_out_discard(&out);
-    return status;
+    return st;
 }
 
-static uint64_t payload(const struct hk_saving *s, size_t number)
+static uint64_t shard_payload(const struct hk_saving *s, size_t number)
 {
     uint64_t size = 0;
     for (size_t i = s->plan.first[number]; i < s->plan.first[number + 1]; i++) {
@@ -330,7 +331,7 @@ static uint64_t payload(const struct hk_saving *s, size_t number)
     return size;
 }
 
-static char *index_name(const struct hk_saving *s)
+static char *set_index_name(const struct hk_saving *s)
 {
     char *name = NULL;
     if (asprintf(&name, "%.*s%s.index.json", (int)s->stem_size, s->stem, s->suffix) < 0)
@@ -338,17 +339,17 @@ static char *index_name(const struct hk_saving *s)
     return name;
 }
 
-static enum hk_status save_index(const struct hk_saving *s, struct hk_stage *stage,
-                                 struct hk_error *err)
+static enum hk_status stage_index(const struct hk_saving *s, struct hk_stage *stage,
+                                  struct hk_error *err)
 {
     struct hk_buf b = {0};
-    char *name = index_name(s);
-    enum hk_status status = name == NULL ? hk_fail_nomem(err) : put_index(&b, s, err);
-    if (status == HK_OK)
-        status = hk_stage_put(stage, name, &b, err);
+    char *name = set_index_name(s);
+    enum hk_status st = name == NULL ? hk_fail_nomem(err) : put_index(&b, s, err);
+    if (st == HK_OK)
+        st = hk_stage_put(stage, name, &b, err);
     hk_buf_free(&b);
     free(name);
-    return status;
+    return st;
 }
 
 enum hk_status hk_save_files(const struct hk_saving *s, struct hk_stage *stage,
@@ -357,48 +358,48 @@ enum hk_status hk_save_files(const struct hk_saving *s, struct hk_stage *stage,
     struct watching w = {.opt = s->opt, .all = hk_payload_size(s->whole)};
     struct hk_convert_options opt = *s->opt;
     opt.arg = &w;
-    opt.progress = opt.progress != NULL ? progress : NULL;
-    opt.loss = opt.loss != NULL ? loss : NULL;
+    opt.progress = opt.progress != NULL ? report_set_progress : NULL;
+    opt.loss = opt.loss != NULL ? pass_loss_on : NULL;
     opt.max_output = hk_output_limit(s->whole, opt.max_output);
     const bool indexed = s->plan.count > 1 && s->to != HK_FORMAT_GGUF;
-    enum hk_status status = hk_check_output(w.all, opt.max_output, err);
-    if (status == HK_OK && indexed)
-        status = check_index_names(s, err);
-    for (size_t i = 0; status == HK_OK && i < s->plan.count; i++) {
-        status = save_file(s, i, &opt, stage, err);
-        w.before += payload(s, i);
-        if (status == HK_OK && s->opt->stop != NULL && *s->opt->stop != 0)
-            status = hk_fail_sys(err, EINTR, "given up");
+    enum hk_status st = hk_check_output(w.all, opt.max_output, err);
+    if (st == HK_OK && indexed)
+        st = check_index_names(s, err);
+    for (size_t i = 0; st == HK_OK && i < s->plan.count; i++) {
+        st = save_shard(s, i, &opt, stage, err);
+        w.before += shard_payload(s, i);
+        if (st == HK_OK && s->opt->stop != NULL && *s->opt->stop != 0)
+            st = hk_fail_sys(err, EINTR, "given up");
     }
-    return status == HK_OK && indexed ? save_index(s, stage, err) : status;
+    return st == HK_OK && indexed ? stage_index(s, stage, err) : st;
 }
 
 /* ---- the place ---- */
 
-static bool is_at(const struct hk_stage *stage, const char *name, char **path)
+static bool is_in_target(const struct hk_stage *stage, const char *name, char **path)
 {
     *path = NULL;
     return asprintf(path, "%s%s", stage->target, name) >= 0 && access(*path, F_OK) == 0;
 }
 
-static enum hk_status check_name(const struct hk_stage *stage, const char *name, bool replace,
-                                 const struct hk_identities *input, struct hk_error *err)
+static enum hk_status check_target_name(const struct hk_stage *stage, const char *name,
+                                        bool replace, const struct hk_identities *input,
+                                        struct hk_error *err)
 {
     char *path;
-    enum hk_status status = HK_OK;
-    if (is_at(stage, name, &path)) {
-        status = hk_check_not_input(input, path, err);
-        if (status == HK_OK && !replace)
-            status =
-                hk_fail(err, HK_E_USE, HK_NO_OFFSET,
-                        "%.200s exists already and is not replaced without being forced", name);
+    enum hk_status st = HK_OK;
+    if (is_in_target(stage, name, &path)) {
+        st = hk_check_not_input(input, path, err);
+        if (st == HK_OK && !replace)
+            st = hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                         "%.200s exists already and is not replaced without being forced", name);
     }
     free(path);
-    return status;
+    return st;
 }
 
 /* Another division of the same set: its files go when its index is replaced. */
-static bool is_older(const struct hk_saving *s, const char *name)
+static bool is_of_older_set(const struct hk_saving *s, const char *name)
 {
     struct hk_shard_name n;
     return hk_shard_name_parse(name, &n) && n.stem == s->stem_size &&
@@ -406,71 +407,71 @@ static bool is_older(const struct hk_saving *s, const char *name)
            n.count != s->plan.count;
 }
 
-static enum hk_status note_older(const struct hk_saving *s, struct hk_stage *stage,
-                                 const struct hk_names *files, const struct hk_identities *input,
-                                 struct hk_error *err)
+static enum hk_status note_older_files(const struct hk_saving *s, struct hk_stage *stage,
+                                       const struct hk_names *files,
+                                       const struct hk_identities *input, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < files->count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < files->count; i++) {
         char *path;
-        bool there = is_at(stage, files->names[i], &path);
+        bool there = is_in_target(stage, files->names[i], &path);
         if (there)
-            status = hk_check_not_input(input, path, err);
-        if (there && status == HK_OK && is_older(s, files->names[i]))
-            status = hk_names_add(&stage->old, strdup(files->names[i]), err);
+            st = hk_check_not_input(input, path, err);
+        if (there && st == HK_OK && is_of_older_set(s, files->names[i]))
+            st = hk_names_add(&stage->old, strdup(files->names[i]), err);
         free(path);
     }
-    return status;
+    return st;
 }
 
 /* The set whose index is replaced goes with it, unless it is the input. What can't be read as an
  * index belongs to no set. */
-static enum hk_status check_index(const struct hk_saving *s, struct hk_stage *stage,
-                                  const struct hk_identities *input, struct hk_error *err)
+static enum hk_status check_target_index(const struct hk_saving *s, struct hk_stage *stage,
+                                         const struct hk_identities *input, struct hk_error *err)
 {
     struct hk_set_index x = {0};
     struct hk_names files = {0};
-    char *name = index_name(s);
-    enum hk_status status = name == NULL ? hk_fail_nomem(err) : HK_OK;
-    if (status == HK_OK)
-        status = check_name(stage, name, s->opt->replace, input, err);
-    if (status == HK_OK && hk_set_index_read(&x, stage->target, name, NULL) == HK_OK &&
+    char *name = set_index_name(s);
+    enum hk_status st = name == NULL ? hk_fail_nomem(err) : HK_OK;
+    if (st == HK_OK)
+        st = check_target_name(stage, name, s->opt->replace, input, err);
+    if (st == HK_OK && hk_set_index_read(&x, stage->target, name, NULL) == HK_OK &&
         hk_set_index_files(&x, &files, NULL) == HK_OK)
-        status = note_older(s, stage, &files, input, err);
+        st = note_older_files(s, stage, &files, input, err);
     hk_names_free(&files);
     hk_set_index_free(&x);
     free(name);
-    return status;
+    return st;
 }
 
-static enum hk_status check_place(const struct hk_saving *s, struct hk_stage *stage,
-                                  const struct hk_identities *input, struct hk_error *err)
+static enum hk_status check_target(const struct hk_saving *s, struct hk_stage *stage,
+                                   const struct hk_identities *input, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < s->plan.count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < s->plan.count; i++) {
         char *name = saved_name(s, i);
-        status = name == NULL ? hk_fail_nomem(err)
-                              : check_name(stage, name, s->opt->replace, input, err);
+        st = name == NULL ? hk_fail_nomem(err)
+                          : check_target_name(stage, name, s->opt->replace, input, err);
         free(name);
     }
-    if (status == HK_OK && s->to != HK_FORMAT_GGUF)
-        status = check_index(s, stage, input, err);
-    return status;
+    if (st == HK_OK && s->to != HK_FORMAT_GGUF)
+        st = check_target_index(s, stage, input, err);
+    return st;
 }
 
 enum hk_status hk_save_set(struct hk_saving *s, const char *path, const struct hk_identities *input,
                            struct hk_error *err)
 {
     struct hk_stage stage;
-    enum hk_status status = hk_stage_new(&stage, path, err);
-    if (status == HK_OK)
-        status = check_place(s, &stage, input, err);
-    if (status == HK_OK) {
+    enum hk_status st = hk_stage_new(&stage, path, err);
+    if (st == HK_OK)
+        st = check_target(s, &stage, input, err);
+    if (st == HK_OK) {
         hk_stage_remove_stale(&stage);
-        status = hk_save_files(s, &stage, err);
+        st = hk_save_files(s, &stage, err);
     }
-    if (status == HK_OK)
-        status = hk_stage_publish(&stage, s->opt->replace, s->opt->stop, err);
+    if (st == HK_OK)
+        st = hk_stage_publish(&stage, s->opt->replace, s->opt->stop, err);
     hk_stage_free(&stage);
-    return status;
+    return st;
 }

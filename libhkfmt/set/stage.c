@@ -25,7 +25,7 @@ enum { RANDOM_DIGITS = 8 };
 
 /* Whether NAME is that of OWN, N bytes of "BEGIN" and random digits and "END", with other digits.
  */
-static bool is_alike(const char *name, const char *own, size_t n)
+static bool is_other_stage(const char *name, const char *own, size_t n)
 {
     const size_t end = strlen(STAGE_END), digits = n - end - RANDOM_DIGITS;
     return strlen(name) == n && memcmp(name, own, digits) == 0 &&
@@ -55,7 +55,7 @@ static void empty_directory(int fd, int depth)
 }
 
 /* Remove NAME in directory AT if it is this user's and nobody has it locked. */
-static void remove_unowned(int at, const char *name)
+static void remove_if_unlocked(int at, const char *name)
 {
     struct stat st;
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -80,8 +80,8 @@ void hk_stage_remove_stale(const struct hk_stage *s)
     if (d == NULL)
         return;
     for (struct dirent *e; (e = readdir(d)) != NULL;)
-        if (is_alike(e->d_name, own, (size_t)(end - own)))
-            remove_unowned(dirfd(d), e->d_name);
+        if (is_other_stage(e->d_name, own, (size_t)(end - own)))
+            remove_if_unlocked(dirfd(d), e->d_name);
     closedir(d);
 }
 
@@ -102,14 +102,14 @@ static int lock_stage(const char *path)
     return -1;
 }
 
-static char *join(const char *directory, const char *name)
+static char *join_path(const char *directory, const char *name)
 {
     char *path = NULL;
     return asprintf(&path, "%s%s", directory, name) < 0 ? NULL : path;
 }
 
 /* DIRECTORY/.BASE.RANDOM.new/ */
-static char *temporary_name(const char *directory, const char *base)
+static char *make_stage_name(const char *directory, const char *base)
 {
     uint32_t random = 0;
     char *name = NULL;
@@ -119,12 +119,12 @@ static char *temporary_name(const char *directory, const char *base)
                                                                                          : name;
 }
 
-static enum hk_status make(struct hk_stage *s, const char *directory, const char *base,
-                           struct hk_error *err)
+static enum hk_status make_stage_directory(struct hk_stage *s, const char *directory,
+                                           const char *base, struct hk_error *err)
 {
     enum { TRIES = 16 };
     for (int i = 0; i < TRIES; i++) {
-        char *name = temporary_name(directory, base);
+        char *name = make_stage_name(directory, base);
         if (name == NULL)
             return hk_fail_nomem(err);
         const bool made = mkdir(name, 0777) == 0;
@@ -146,25 +146,25 @@ static enum hk_status make(struct hk_stage *s, const char *directory, const char
 enum hk_status hk_stage_new(struct hk_stage *s, const char *path, struct hk_error *err)
 {
     char *directory = strdup(path), *base = strdup(path);
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     *s = (struct hk_stage){.lock = -1};
     if (directory == NULL || base == NULL)
-        status = hk_fail_nomem(err);
+        st = hk_fail_nomem(err);
     else
-        status = make(s, dirname(directory), basename(base), err);
-    if (status == HK_OK) {
-        s->target = strchr(path, '/') == NULL ? strdup("") : join(directory, "/");
-        status = s->target == NULL ? hk_fail_nomem(err) : HK_OK;
+        st = make_stage_directory(s, dirname(directory), basename(base), err);
+    if (st == HK_OK) {
+        s->target = strchr(path, '/') == NULL ? strdup("") : join_path(directory, "/");
+        st = s->target == NULL ? hk_fail_nomem(err) : HK_OK;
     }
     free(directory);
     free(base);
-    return status;
+    return st;
 }
 
-static void remove_all(const struct hk_stage *s, const struct hk_names *names)
+static void remove_staged(const struct hk_stage *s, const struct hk_names *names)
 {
     for (size_t i = 0; i < names->count; i++) {
-        char *path = join(s->temp, names->names[i]);
+        char *path = join_path(s->temp, names->names[i]);
         if (path != NULL)
             unlink(path);
         free(path);
@@ -174,8 +174,8 @@ static void remove_all(const struct hk_stage *s, const struct hk_names *names)
 void hk_stage_free(struct hk_stage *s)
 {
     if (s->temp != NULL) {
-        remove_all(s, &s->names);
-        remove_all(s, &s->old);
+        remove_staged(s, &s->names);
+        remove_staged(s, &s->old);
         rmdir(s->temp);
     }
     if (s->lock >= 0)
@@ -192,31 +192,31 @@ void hk_stage_free(struct hk_stage *s)
 enum hk_status hk_stage_create(struct hk_stage *s, const char *name, struct hk_out **out,
                                struct hk_error *err)
 {
-    enum hk_status status = hk_names_add(&s->names, strdup(name), err);
-    char *path = status == HK_OK ? join(s->temp, name) : NULL;
-    if (status == HK_OK && path == NULL)
-        status = hk_fail_nomem(err);
-    if (status == HK_OK)
-        status = hk_out_create(out, path, 0, err);
+    enum hk_status st = hk_names_add(&s->names, strdup(name), err);
+    char *path = st == HK_OK ? join_path(s->temp, name) : NULL;
+    if (st == HK_OK && path == NULL)
+        st = hk_fail_nomem(err);
+    if (st == HK_OK)
+        st = hk_out_create(out, path, 0, err);
     free(path);
-    return status;
+    return st;
 }
 
 enum hk_status hk_stage_put(struct hk_stage *s, const char *name, const struct hk_buf *bytes,
                             struct hk_error *err)
 {
     struct hk_out *out;
-    enum hk_status status = hk_stage_create(s, name, &out, err);
-    if (status != HK_OK)
-        return status;
-    status = hk_out_write(out, bytes->p, bytes->n, err);
-    if (status == HK_OK)
+    enum hk_status st = hk_stage_create(s, name, &out, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_out_write(out, bytes->p, bytes->n, err);
+    if (st == HK_OK)
         return hk_out_commit(&out, err);
     hk_out_discard(&out);
-    return status;
+    return st;
 }
 
-static enum hk_status sync_directory(const char *path, struct hk_error *err)
+static enum hk_status sync_whole_directory(const char *path, struct hk_error *err)
 {
     int fd = open(path[0] != '\0' ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -238,12 +238,12 @@ struct publishing {
     enum moved *moved; /* of s->names, then of s->old */
 };
 
-static bool rename_as(const char *from, const char *to, unsigned flags)
+static bool rename_with_flags(const char *from, const char *to, unsigned flags)
 {
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, flags) == 0;
 }
 
-static enum hk_status exchange(const char *from, const char *to, struct hk_error *err)
+static enum hk_status exchange_files(const char *from, const char *to, struct hk_error *err)
 {
     struct stat st;
     if (lstat(to, &st) != 0 || !S_ISREG(st.st_mode))
@@ -251,15 +251,15 @@ static enum hk_status exchange(const char *from, const char *to, struct hk_error
                        "%.200s is there and no regular file, so it is not replaced", to);
     if (chmod(from, st.st_mode & 07777) != 0)
         return hk_fail_sys(err, errno, "cannot keep permissions of %.200s", to);
-    if (!rename_as(from, to, RENAME_EXCHANGE))
+    if (!rename_with_flags(from, to, RENAME_EXCHANGE))
         return hk_fail_sys(err, errno, "cannot replace %.200s", to);
     return HK_OK;
 }
 
-static enum hk_status move(const struct publishing *p, const char *from, const char *to,
-                           enum moved *moved, struct hk_error *err)
+static enum hk_status move_into_place(const struct publishing *p, const char *from, const char *to,
+                                      enum moved *moved, struct hk_error *err)
 {
-    if (rename_as(from, to, RENAME_NOREPLACE)) {
+    if (rename_with_flags(from, to, RENAME_NOREPLACE)) {
         *moved = MOVED;
         return HK_OK;
     }
@@ -268,49 +268,50 @@ static enum hk_status move(const struct publishing *p, const char *from, const c
     if (!p->replace)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "%.200s exists already and is not replaced without being forced", to);
-    enum hk_status status = exchange(from, to, err);
-    if (status == HK_OK)
+    enum hk_status st = exchange_files(from, to, err);
+    if (st == HK_OK)
         *moved = EXCHANGED;
-    return status;
+    return st;
 }
 
 /* File I of all: into its place, or out of it. */
-static enum hk_status step(const struct publishing *p, size_t i, bool back, struct hk_error *err)
+static enum hk_status publish_one(const struct publishing *p, size_t i, bool back,
+                                  struct hk_error *err)
 {
     struct hk_stage *s = p->s;
     const bool comes = i < s->names.count;
     const char *name = comes ? s->names.names[i] : s->old.names[i - s->names.count];
-    char *in = join(s->temp, name), *there = join(s->target, name);
-    enum hk_status status = HK_OK;
+    char *in = join_path(s->temp, name), *there = join_path(s->target, name);
+    enum hk_status st = HK_OK;
     if (in == NULL || there == NULL)
-        status = hk_fail_nomem(err);
+        st = hk_fail_nomem(err);
     else if (back)
-        rename_as(comes ? there : in, comes ? in : there,
-                  p->moved[i] == EXCHANGED ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+        rename_with_flags(comes ? there : in, comes ? in : there,
+                          p->moved[i] == EXCHANGED ? RENAME_EXCHANGE : RENAME_NOREPLACE);
     else
-        status = move(p, comes ? in : there, comes ? there : in, &p->moved[i], err);
+        st = move_into_place(p, comes ? in : there, comes ? there : in, &p->moved[i], err);
     free(in);
     free(there);
-    return status;
+    return st;
 }
 
-static enum hk_status publish(const struct publishing *p, struct hk_error *err)
+static enum hk_status publish_all(const struct publishing *p, struct hk_error *err)
 {
     const size_t all = p->s->names.count + p->s->old.count;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     size_t i = 0;
-    for (; status == HK_OK && i < all; i++) {
+    for (; st == HK_OK && i < all; i++) {
         if (p->stop != NULL && *p->stop != 0)
-            status = hk_fail_sys(err, EINTR, "given up");
+            st = hk_fail_sys(err, EINTR, "given up");
         else
-            status = step(p, i, false, err);
+            st = publish_one(p, i, false, err);
     }
-    if (status == HK_OK)
-        status = sync_directory(p->s->target, err);
-    while (status != HK_OK && i-- > 0)
+    if (st == HK_OK)
+        st = sync_whole_directory(p->s->target, err);
+    while (st != HK_OK && i-- > 0)
         if (p->moved[i] != UNMOVED)
-            step(p, i, true, NULL);
-    return status;
+            publish_one(p, i, true, NULL);
+    return st;
 }
 
 enum hk_status hk_stage_publish(struct hk_stage *s, bool replace, const volatile sig_atomic_t *stop,
@@ -320,9 +321,9 @@ enum hk_status hk_stage_publish(struct hk_stage *s, bool replace, const volatile
                            calloc(s->names.count + s->old.count + 1, sizeof(enum moved))};
     if (p.moved == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = publish(&p, err);
+    enum hk_status st = publish_all(&p, err);
     free(p.moved);
-    return status;
+    return st;
 }
 
 /* ---- as a directory ---- */
@@ -330,10 +331,10 @@ enum hk_status hk_stage_publish(struct hk_stage *s, bool replace, const volatile
 enum hk_status hk_stage_become(struct hk_stage *s, const char *path, struct hk_names *old,
                                struct hk_error *err)
 {
-    enum hk_status status = sync_directory(s->temp, err);
-    if (status != HK_OK)
-        return status;
-    if (!rename_as(s->temp, path, old != NULL ? RENAME_EXCHANGE : RENAME_NOREPLACE))
+    enum hk_status st = sync_whole_directory(s->temp, err);
+    if (st != HK_OK)
+        return st;
+    if (!rename_with_flags(s->temp, path, old != NULL ? RENAME_EXCHANGE : RENAME_NOREPLACE))
         return hk_fail_sys(err, errno, "cannot take its name");
     hk_names_free(&s->names);
     if (old != NULL) {
@@ -343,5 +344,5 @@ enum hk_status hk_stage_become(struct hk_stage *s, const char *path, struct hk_n
         free(s->temp);
         s->temp = NULL;
     }
-    return sync_directory(s->target, err);
+    return sync_whole_directory(s->target, err);
 }

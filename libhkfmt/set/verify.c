@@ -37,7 +37,7 @@ static void count_fault_of_set(void *arg, const struct hk_fault *fault)
 }
 
 /* The contents are at fault, which a report says; otherwise nothing can be said of them. */
-static bool is_content(enum hk_status st)
+static bool is_fault_of_content(enum hk_status st)
 {
     return st != HK_OK && st != HK_E_IO && st != HK_E_NOMEM;
 }
@@ -126,7 +126,7 @@ static enum hk_status verify_whole(struct verifying *v, struct hk_error *err)
     v->set.r = &v->r;
     enum hk_status st =
         v->hf ? hk_open_set(&whole, v->path, &why) : hk_set_open_files(&whole, &v->set, &why);
-    if (st != HK_OK && !is_content(st)) {
+    if (st != HK_OK && !is_fault_of_content(st)) {
         hk_fail(err, st, why.offset, "%s", why.text);
         if (err != NULL)
             err->sys = why.sys;
@@ -161,7 +161,7 @@ static enum hk_status verify_model(struct verifying *v, struct hk_error *err)
     enum hk_status st = find_model(v, &why);
     if (st == HK_OK)
         st = hk_set_find(&v->set, v->weights, &why);
-    if (st != HK_OK && !is_content(st)) {
+    if (st != HK_OK && !is_fault_of_content(st)) {
         if (err != NULL)
             *err = why;
         return st;
