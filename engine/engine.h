@@ -62,6 +62,7 @@ HK_MUST enum hk_status hke_context_new(struct hke_context **out, const struct hk
                                        const struct hke_context_options *opt, struct hk_error *err);
 /* *C becomes NULL. NULL is allowed. */
 void hke_context_free(struct hke_context **c);
+const struct hke_model *hke_context_model(const struct hke_context *c);
 /* Forget the past; memory is kept. */
 void hke_context_reset(struct hke_context *c);
 /* Forget all but the first POSITIONS of it, as long as there are more; memory is kept. */

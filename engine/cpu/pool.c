@@ -182,6 +182,12 @@ bool hke_pool_take(struct hke_pool *p, size_t total, size_t grain, size_t *begin
     return true;
 }
 
+size_t hke_pool_grain(const struct hke_pool *p, size_t total, size_t max)
+{
+    const size_t shares = (size_t)p->workers * 4, grain = (total + shares - 1) / shares;
+    return grain < 1 ? 1 : grain < max ? grain : max;
+}
+
 /* Those that wait, or are still on their way there from the run before, do not look at ALONE. */
 void hke_pool_run_alone(struct hke_pool *p, hke_pool_fn *fn, void *arg)
 {

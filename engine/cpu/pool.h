@@ -50,4 +50,7 @@ void hke_pool_barrier(struct hke_pool *p);
  * most SIZE_MAX / 2 / HKE_MAX_THREADS. */
 bool hke_pool_take(struct hke_pool *p, size_t total, size_t grain, size_t *begin, size_t *end);
 
+/* A grain for TOTAL ranges: a quarter of a worker's even share, at most MAX. */
+size_t hke_pool_grain(const struct hke_pool *p, size_t total, size_t max);
+
 #endif

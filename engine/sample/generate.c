@@ -1,7 +1,7 @@
 /* From a prompt to the tokens that follow it. */
 #include <time.h>
 
-#include "engine/model.h"
+#include "engine/engine.h"
 #include "engine/sample/sampler.h"
 
 static double seconds(void)
@@ -29,7 +29,7 @@ static enum hk_status pick(const struct hke_context *c, struct hke_sampler *samp
                            struct hk_error *err)
 {
     const float *logits = hke_logits(c);
-    size_t n = c->model->tokens;
+    size_t n = hke_model_tokens(hke_context_model(c));
     if (sampler == NULL)
         return hke_argmax(logits, n, id, err);
     enum hk_status st = hke_sampler_pick(sampler, logits, n, id, err);

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/cpu/cpu.h"
 #include "engine/engine.h"
-#include "engine/model.h"
 #include "tests/lib/sanitized.h"
 #include "tests/lib/tap.h"
 

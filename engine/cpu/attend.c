@@ -1,0 +1,203 @@
+/* Attention over the blocks of the KV cache. A block gives the same to a query whoever computes it,
+ * and blocks are merged in order: so ranges of queries, or one query's blocks, can be shared among
+ * the workers in any way. */
+#include <string.h>
+
+#include "engine/cpu/cpu.h"
+
+static size_t smaller_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Queries: the heads that share KV, of the tokens FIRST .. END-1. */
+struct query_range {
+    const struct hke_step *step;
+    size_t kv, first, end;
+};
+
+static const struct hke_cache_class *cache_of(const struct hke_pass *p, const struct hke_step *s)
+{
+    return &p->cpu->plan->cache[s->cache];
+}
+
+/* Heads of queries that share a head of keys and values. */
+static size_t group_size(const struct hke_pass *p, const struct hke_step *s)
+{
+    return s->heads / cache_of(p, s)->kv_heads;
+}
+
+/* Tokens whose queries of a head of keys are attended together: about HKK_QUERIES. */
+static size_t tokens_together(const struct hke_pass *p, const struct hke_step *s)
+{
+    const size_t group = group_size(p, s);
+    return group < HKK_QUERIES ? HKK_QUERIES / group : 1;
+}
+
+/* Blocks that the token TOKEN sees. */
+static size_t visible_blocks(const struct hke_pass *p, size_t token)
+{
+    return (p->start + token) / HKK_SEGMENT + 1;
+}
+
+static float *attended_at(const struct hke_pass *p, const struct hke_step *s, size_t token,
+                          size_t head)
+{
+    return p->cpu->buffer[HKE_ATTENDED] + (token * s->heads + head) * cache_of(p, s)->value_dim;
+}
+
+/* ---- one block ---- */
+
+/* Set up the queries of R to what they see of BLOCK; those whose position is before it see none,
+ * and are left out. Gives the first token that is in. */
+static size_t set_queries(const struct hke_pass *p, struct hke_worker *own,
+                          const struct query_range *r, size_t block, size_t *count)
+{
+    const struct hke_step *s = r->step;
+    const float *queries = p->cpu->buffer[HKE_QUERIES];
+    size_t start = block * HKK_SEGMENT, group = group_size(p, s), n = 0;
+    size_t first = start > p->start + r->first ? start - p->start : r->first;
+    for (size_t t = first; t < r->end; t++)
+        for (size_t head = r->kv * group; head < (r->kv + 1) * group; head++) {
+            struct hkk_query *q = &own->query[n++];
+            q->q = queries + (t * s->heads + head) * cache_of(p, s)->key_dim;
+            q->visible = smaller_size(p->start + t + 1 - start, HKK_SEGMENT);
+        }
+    *count = n;
+    return first;
+}
+
+static void attend_block(const struct hke_pass *p, struct hke_worker *own,
+                         const struct query_range *r, size_t block, size_t count)
+{
+    const struct hkk_segment s = {
+        .keys = hke_keys_of(p, r->step, r->kv, block),
+        .values = hke_values_of(p, r->step, r->kv, block),
+        .key_dim = cache_of(p, r->step)->key_dim,
+        .value_dim = cache_of(p, r->step)->value_dim,
+        .scale = r->step->scale,
+    };
+    p->cpu->kernels->attend(&s, own->query, count, own->scratch);
+}
+
+/* ---- many queries: each worker takes some through all their blocks ---- */
+
+static void attend_first_block(const struct hke_pass *p, struct hke_worker *own,
+                               const struct query_range *r)
+{
+    size_t group = group_size(p, r->step), count;
+    set_queries(p, own, r, 0, &count);
+    for (size_t i = 0; i < count; i++)
+        own->query[i].out.sum =
+            attended_at(p, r->step, r->first + i / group, r->kv * group + i % group);
+    attend_block(p, own, r, 0, count);
+    for (size_t i = 0; i < count; i++)
+        own->running[i] = own->query[i].out;
+}
+
+static void attend_next_block(const struct hke_pass *p, struct hke_worker *own,
+                              const struct query_range *r, size_t block)
+{
+    const size_t dim = cache_of(p, r->step)->value_dim;
+    size_t count;
+    const size_t in = set_queries(p, own, r, block, &count);
+    const size_t skipped = (in - r->first) * group_size(p, r->step);
+    for (size_t i = 0; i < count; i++)
+        own->query[i].out.sum = own->part + i * dim;
+    attend_block(p, own, r, block, count);
+    for (size_t i = 0; i < count; i++)
+        p->cpu->kernels->merge(&own->running[skipped + i], &own->query[i].out, dim);
+}
+
+static void attend_range(const struct hke_pass *p, struct hke_worker *own,
+                         const struct query_range *r)
+{
+    const size_t blocks = visible_blocks(p, r->end - 1);
+    const size_t queries = (r->end - r->first) * group_size(p, r->step);
+    attend_first_block(p, own, r);
+    for (size_t b = 1; b < blocks; b++)
+        attend_next_block(p, own, r, b);
+    for (size_t i = 0; i < queries; i++)
+        p->cpu->kernels->finish(&own->running[i], cache_of(p, r->step)->value_dim);
+}
+
+/* The last tokens have the most to do, so they come first. */
+static void attend_ranges(const struct hke_pass *p, struct hke_worker *own,
+                          const struct hke_step *s, size_t from)
+{
+    struct hke_pool *pool = p->cpu->pool;
+    const size_t kv_heads = cache_of(p, s)->kv_heads;
+    const size_t each = hke_pool_grain(pool, (p->n - from) * kv_heads, tokens_together(p, s));
+    const size_t ranges = (p->n - from + each - 1) / each;
+    size_t begin, end;
+    while (hke_pool_take(pool, ranges * kv_heads, 1, &begin, &end)) {
+        size_t first = from + (ranges - 1 - begin / kv_heads) * each;
+        const struct query_range r = {s, begin % kv_heads, first, smaller_size(first + each, p->n)};
+        attend_range(p, own, &r);
+    }
+    hke_pool_barrier(pool);
+}
+
+/* ---- few tokens with a long past: each worker takes some of the blocks ---- */
+
+/* What BLOCK alone gives to HEAD of the T-th token. */
+static struct hkk_attention *part_at(const struct hke_pass *p, const struct hke_step *s,
+                                     size_t block, size_t t, size_t head)
+{
+    return &p->cpu->span[block].part[t * s->heads + head];
+}
+
+static void attend_part(const struct hke_pass *p, struct hke_worker *own,
+                        const struct query_range *r, size_t block, size_t from)
+{
+    const struct hke_step *s = r->step;
+    size_t group = group_size(p, s), count, t = set_queries(p, own, r, block, &count);
+    struct hkk_query *q = own->query;
+    for (size_t i = 0; i < count; i++)
+        q[i].out = *part_at(p, s, block, t - from + i / group, r->kv * group + i % group);
+    if (count > 0)
+        attend_block(p, own, r, block, count);
+    for (size_t i = 0; i < count; i++)
+        *part_at(p, s, block, t - from + i / group, r->kv * group + i % group) = q[i].out;
+}
+
+static void merge_parts(const struct hke_pass *p, const struct hke_step *s, size_t from, size_t t,
+                        size_t head)
+{
+    const size_t dim = cache_of(p, s)->value_dim, blocks = visible_blocks(p, from + t);
+    struct hkk_attention all = *part_at(p, s, 0, t, head);
+    memcpy(attended_at(p, s, from + t, head), all.sum, dim * sizeof *all.sum);
+    all.sum = attended_at(p, s, from + t, head);
+    for (size_t b = 1; b < blocks; b++)
+        p->cpu->kernels->merge(&all, part_at(p, s, b, t, head), dim);
+    p->cpu->kernels->finish(&all, dim);
+}
+
+static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s,
+                         size_t from)
+{
+    struct hke_pool *pool = p->cpu->pool;
+    const size_t kv_heads = cache_of(p, s)->kv_heads, each = tokens_together(p, s);
+    const size_t ranges = (p->n - from + each - 1) / each;
+    const size_t blocks = visible_blocks(p, p->n - 1), heads = (p->n - from) * s->heads;
+    size_t begin, end;
+    while (hke_pool_take(pool, ranges * kv_heads * blocks, 1, &begin, &end)) {
+        size_t range = begin / blocks, first = from + range / kv_heads * each;
+        const struct query_range r = {s, range % kv_heads, first, smaller_size(first + each, p->n)};
+        attend_part(p, own, &r, begin % blocks, from);
+    }
+    hke_pool_barrier(pool);
+    while (hke_pool_take(pool, heads, hke_pool_grain(pool, heads, heads), &begin, &end))
+        for (size_t i = begin; i < end; i++)
+            merge_parts(p, s, from, i / s->heads, i % s->heads);
+    hke_pool_barrier(pool);
+}
+
+void hke_attend(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
+{
+    const size_t from = hke_first_token(p, s);
+    if (p->n - from <= HKE_SPLIT_TOKENS && visible_blocks(p, p->n - 1) > 1)
+        attend_parts(p, own, s, from);
+    else
+        attend_ranges(p, own, s, from);
+}

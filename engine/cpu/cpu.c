@@ -1,0 +1,307 @@
+/* The CPU's backend: a runner with its threads and kernels, and the memory that it computes in: one
+ * allocation, cut twice, once to measure and once to keep. Pages that a text never reaches are
+ * never touched. */
+#include "engine/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cpu/cores.h"
+
+/* ---- sizes ---- */
+
+static void raise_to(size_t *max, size_t n)
+{
+    if (n > *max)
+        *max = n;
+}
+
+static void size_attention(struct hke_cpu *c, const struct hke_step *s)
+{
+    const struct hke_cache_class *cache = &c->plan->cache[s->cache];
+    const size_t group = s->heads / cache->kv_heads;
+    raise_to(&c->max_heads, s->heads);
+    raise_to(&c->max_queries, group < HKK_QUERIES ? HKK_QUERIES / group * group : group);
+    raise_to(&c->max_key_dim, cache->key_dim);
+    raise_to(&c->max_value_dim, cache->value_dim);
+}
+
+static void find_sizes(struct hke_cpu *c)
+{
+    for (size_t i = 0; i < c->plan->steps; i++) {
+        const struct hke_step *s = &c->plan->step[i];
+        size_t weights = 0;
+        for (size_t k = 0; k < s->operands; k++) {
+            raise_to(&c->max_cols, s->operand[k].weight->cols);
+            weights += s->operand[k].weight->rows * s->operand[k].weight->cols;
+        }
+        if (s->kind == HKE_ATTEND)
+            size_attention(c, s);
+        if (s->kind == HKE_PRODUCT && s->layer == 0)
+            c->layer_weights += weights;
+    }
+}
+
+/* ---- buffers ---- */
+
+struct arena {
+    char *base; /* NULL while it is measured */
+    size_t used;
+    bool too_big;
+};
+
+/* COUNT things of SIZE bytes, on lines of their own. */
+static void *cut_buffer(struct arena *a, size_t count, size_t size)
+{
+    size_t bytes, at = a->used;
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(bytes, (size_t)HKK_ALIGN - 1, &bytes) ||
+        __builtin_add_overflow(at, bytes / HKK_ALIGN * HKK_ALIGN, &a->used))
+        a->too_big = true;
+    return a->base != NULL ? a->base + at : NULL;
+}
+
+static void cut_step_buffer(struct arena *a, struct hke_cpu *c, enum hke_buffer b)
+{
+    c->buffer[b] = cut_buffer(a, c->opt.batch, c->plan->elems[b] * sizeof(float));
+}
+
+/* The feed-forward part's is in use where those of attention are not, and starts where they do. */
+static void cut_step_buffers(struct arena *a, struct hke_cpu *c)
+{
+    cut_step_buffer(a, c, HKE_RESIDUAL);
+    cut_step_buffer(a, c, HKE_DELTA);
+    c->normed = c->buffer[HKE_DELTA];
+    struct arena attention = *a;
+    for (unsigned b = HKE_QUERIES; b <= HKE_ATTENDED; b++)
+        cut_step_buffer(&attention, c, (enum hke_buffer)b);
+    cut_step_buffer(a, c, HKE_FFN);
+    raise_to(&a->used, attention.used);
+    a->too_big |= attention.too_big;
+}
+
+/* Rounded activations of N tokens, where any are rounded. */
+static void cut_acts(struct arena *a, const struct hke_cpu *c, size_t n, void *acts[HKK_KINDS])
+{
+    for (unsigned kind = HKK_KIND_F32 + 1; kind < HKK_KINDS; kind++)
+        acts[kind] = c->opt.activations == HKE_ACTIVATIONS_F32
+                         ? NULL
+                         : cut_buffer(a, 1, hkk_acts_bytes((enum hkk_kind)kind, n, c->max_cols));
+}
+
+/* The same in tiles, where the kernels want them. */
+static void cut_tiles(struct arena *a, struct hke_cpu *c)
+{
+    for (unsigned kind = HKK_KIND_F32 + 1; kind < HKK_KINDS; kind++)
+        c->tiles[kind] =
+            c->opt.activations == HKE_ACTIVATIONS_F32 || c->kernels->tiles_bytes == NULL
+                ? NULL
+                : cut_buffer(
+                      a, 1,
+                      c->kernels->tiles_bytes((enum hkk_kind)kind, c->opt.batch, c->max_cols));
+}
+
+/* A x of adapters for N tokens, where there are any. */
+static void cut_low(struct arena *a, const struct hke_cpu *c, size_t n,
+                    float *low[HKE_MAX_OPERANDS])
+{
+    for (size_t i = 0; i < HKE_MAX_OPERANDS; i++)
+        low[i] = c->opt.max_rank > 0 ? cut_buffer(a, n, c->opt.max_rank * sizeof **low) : NULL;
+}
+
+static void cut_worker(struct arena *a, const struct hke_cpu *c, struct hke_worker *w)
+{
+    size_t scratch = hkk_attend_scratch_bytes(c->max_key_dim, c->max_value_dim);
+    raise_to(&scratch, c->kernels->scratch_bytes(c->max_cols, c->opt.batch));
+    *w = (struct hke_worker){
+        .scratch = cut_buffer(a, 1, scratch),
+        .row = c->opt.activations == HKE_ACTIVATIONS_F32
+                   ? cut_buffer(a, HKE_ROW_GROUP, c->max_cols * sizeof(float))
+                   : NULL,
+        .up = cut_buffer(a, c->opt.batch, HKE_FFN_ROWS * sizeof(float)),
+        .query = cut_buffer(a, c->max_queries, sizeof(struct hkk_query)),
+        .running = cut_buffer(a, c->max_queries, sizeof(struct hkk_attention)),
+        .part = cut_buffer(a, c->max_queries, c->max_value_dim * sizeof(float)),
+        .residual = cut_buffer(a, c->plan->hidden, sizeof(float)),
+        .normed = cut_buffer(a, c->plan->hidden, sizeof(float)),
+    };
+    cut_acts(a, c, 1, w->acts);
+    cut_low(a, c, 1, w->low);
+}
+
+static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
+{
+    cut_step_buffers(a, c);
+    cut_acts(a, c, c->opt.batch, c->acts);
+    cut_tiles(a, c);
+    cut_low(a, c, c->opt.batch, c->low);
+    c->logits = cut_buffer(a, c->opt.logits, c->plan->vocab * sizeof *c->logits);
+    for (unsigned i = 0; i < hke_pool_workers(c->pool); i++)
+        cut_worker(a, c, &c->worker[i]);
+}
+
+static enum hk_status allocate_buffers(struct hke_cpu *c, struct hk_error *err)
+{
+    struct arena a = {0};
+    c->span = calloc((c->opt.positions + HKK_SEGMENT - 1) / HKK_SEGMENT, sizeof *c->span);
+    c->worker = calloc(hke_pool_workers(c->pool), sizeof *c->worker);
+    if (c->span == NULL || c->worker == NULL)
+        return hk_fail_nomem(err);
+    cut_all_buffers(&a, c);
+    if (!a.too_big)
+        c->arena = hke_alloc(a.used, c->opt.huge_pages);
+    if (c->arena == NULL)
+        return hk_fail_nomem(err);
+    a = (struct arena){.base = c->arena};
+    cut_all_buffers(&a, c);
+    return HK_OK;
+}
+
+/* ---- open and close ---- */
+
+static enum hk_status start_threads(struct hke_cpu *c, struct hk_error *err)
+{
+    unsigned threads = c->opt.threads;
+    if (threads == 0) {
+        struct hke_cores cores;
+        hke_cores_find(&cores, "", NULL);
+        threads = cores.threads;
+    }
+    const char *why_not = NULL;
+    c->kernels = c->opt.kernels;
+    if (c->kernels == NULL)
+        why_not = hkk_select(NULL, &c->kernels);
+    if (why_not != NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "no kernels: %s", why_not);
+    return hke_pool_new(threads, &c->pool, err);
+}
+
+static void close_cpu(struct hke_runner *r)
+{
+    struct hke_cpu *c = (struct hke_cpu *)r;
+    hke_free_spans(c);
+    free(c->arena);
+    free(c->worker);
+    hke_pool_free(&c->pool);
+    free(c);
+}
+
+static enum hk_status open_cpu(struct hke_runner **out, const struct hke_plan *p,
+                               const struct hke_runner_options *opt, struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    if (opt->activations != HKE_ACTIVATIONS_F32)
+        st = hke_check_kernels(p, err);
+    if (st != HK_OK)
+        return st;
+    struct hke_cpu *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return hk_fail_nomem(err);
+    c->runner.backend = &hke_cpu_backend;
+    c->plan = p;
+    c->opt = *opt;
+    find_sizes(c);
+    st = start_threads(c, err);
+    if (st == HK_OK)
+        st = allocate_buffers(c, err);
+    if (st != HK_OK)
+        close_cpu(&c->runner);
+    else
+        *out = &c->runner;
+    return st;
+}
+
+/* ---- running ---- */
+
+/* The tokens of B follow each other in one sequence. */
+static bool is_one_text(const struct hke_batch *b)
+{
+    for (size_t i = 1; i < b->n; i++)
+        if (b->token[i].sequence != b->token[0].sequence ||
+            b->token[i].position != b->token[0].position + i)
+            return false;
+    return true;
+}
+
+static struct hke_pass pass_of(struct hke_cpu *c, const struct hke_batch *b)
+{
+    return (struct hke_pass){.cpu = c,
+                             .batch = b,
+                             .sequence = b->token[0].sequence,
+                             .start = b->token[0].position,
+                             .n = b->n,
+                             .end = c->plan->steps};
+}
+
+/* The residual of the tokens that the steps before END were computed for, complete. */
+static void copy_residual(const struct hke_pass *p, float *out)
+{
+    const struct hke_cpu *c = p->cpu;
+    const size_t hidden = c->plan->hidden;
+    for (size_t t = hke_first_token(p, &c->plan->step[p->end - 1]); t < p->n; t++) {
+        float *x =
+            hke_is_single_token(p) ? c->worker[0].residual : c->buffer[HKE_RESIDUAL] + t * hidden;
+        if (c->plan->step[p->end].add)
+            c->kernels->add(x, c->buffer[HKE_DELTA] + t * hidden, hidden);
+        memcpy(out + t * hidden, x, hidden * sizeof *x);
+    }
+}
+
+static enum hk_status run_cpu(struct hke_runner *r, const struct hke_batch *b, size_t first,
+                              size_t end, float *residual, struct hk_error *err)
+{
+    struct hke_cpu *c = (struct hke_cpu *)r;
+    if (!is_one_text(b))
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "a batch of several sequences is not supported");
+    c->last = *b;
+    c->logits_first = 0;
+    c->logits_n = b->wanted < c->opt.logits ? b->wanted : c->opt.logits;
+    struct hke_pass p = pass_of(c, &c->last);
+    p.first = first;
+    p.end = end;
+    p.residual = first > 0 ? residual : NULL;
+    p.logits_n = c->logits_n;
+    if (p.residual != NULL && !hke_is_single_token(&p))
+        memcpy(c->buffer[HKE_RESIDUAL], residual, b->n * c->plan->hidden * sizeof *residual);
+    hke_run_pass(&p);
+    if (end < c->plan->steps)
+        copy_residual(&p, residual);
+    return HK_OK;
+}
+
+static const float *logits_of_cpu(struct hke_runner *r, size_t first, size_t *n)
+{
+    struct hke_cpu *c = (struct hke_cpu *)r;
+    if (first < c->logits_first || first >= c->logits_first + c->logits_n) {
+        struct hke_pass p = pass_of(c, &c->last);
+        const size_t left = c->last.wanted - first;
+        c->logits_first = p.logits_first = first;
+        c->logits_n = p.logits_n = left < c->opt.logits ? left : c->opt.logits;
+        hke_run_logits(&p);
+    }
+    *n = c->logits_first + c->logits_n - first;
+    return c->logits + (first - c->logits_first) * c->plan->vocab;
+}
+
+static unsigned threads_of_cpu(const struct hke_runner *r)
+{
+    return hke_pool_workers(((const struct hke_cpu *)r)->pool);
+}
+
+static const char *kernels_of_cpu(const struct hke_runner *r)
+{
+    return ((const struct hke_cpu *)r)->kernels->name;
+}
+
+const struct hke_backend hke_cpu_backend = {
+    .name = "cpu",
+    .open = open_cpu,
+    .close = close_cpu,
+    .reserve = hke_cpu_reserve,
+    .release = hke_cpu_release,
+    .run = run_cpu,
+    .logits = logits_of_cpu,
+    .threads = threads_of_cpu,
+    .kernels = kernels_of_cpu,
+};

@@ -1,0 +1,161 @@
+/* cpu.h: what the files of the CPU's backend share: the runner and its buffers, the KV cache, a
+ * pass over a batch. */
+#ifndef HKE_CPU_H
+#define HKE_CPU_H
+
+#include "engine/backend.h"
+#include "engine/cpu/pool.h"
+#include "kernels/kernels.h"
+
+enum {
+    HKE_ROW_GROUP = 16,    /* rows that are handed out together, and decoded together */
+    HKE_FFN_ROWS = 256,    /* most rows of the gate that a worker takes at once */
+    HKE_SPLIT_TOKENS = 16, /* at most these have the blocks of their past shared out */
+};
+
+struct hke_worker { /* what a thread has for itself */
+    void *scratch;  /* of a product or of attention */
+    float *row;     /* HKE_ROW_GROUP decoded rows of the widest matrix; NULL: none is decoded */
+    float *up;      /* batch x HKE_FFN_ROWS */
+    struct hkk_query *query;       /* queries attended together */
+    struct hkk_attention *running; /* likewise: what they have from the blocks so far */
+    float *part;                   /* likewise x value_dim: what the next block gives */
+
+    /* Where a pass has one token, its residual and as the runner's members of these names. */
+    float *residual, *normed;
+    void *acts[HKK_KINDS];
+    float *low[HKE_MAX_OPERANDS];
+};
+
+/* What is the same for HKK_SEGMENT positions of every sequence. */
+struct hke_span {
+    float *cos_sin;             /* of the ropes, for each position. Start of the allocation */
+    struct hkk_attention *part; /* [HKE_SPLIT_TOKENS][heads]: what one block alone gives */
+};
+
+struct hke_cpu {
+    struct hke_runner runner; /* first */
+    const struct hke_plan *plan;
+    const struct hkk_table *kernels;
+    struct hke_pool *pool;
+    struct hke_runner_options opt;
+    size_t max_cols;               /* of the matrices */
+    size_t max_heads, max_queries; /* of queries: all of a token; attended together */
+    size_t max_key_dim, max_value_dim;
+    size_t layer_weights; /* multiply-adds of a layer for a token */
+
+    struct hke_span *span;
+    size_t spans;
+
+    void *arena;                /* all below */
+    float *buffer[HKE_BUFFERS]; /* batch x the plan's elems */
+    float *normed;              /* batch x hidden: input of a product; in the memory of DELTA */
+    void *acts[HKK_KINDS];      /* rounded activations of the product that is next, of each kind */
+    void *tiles[HKK_KINDS];     /* the same in tiles, or NULL */
+    float *low[HKE_MAX_OPERANDS]; /* batch x max_rank: A x of adapters; or NULL */
+    float *logits;                /* opt.logits x vocab */
+    struct hke_worker *worker;    /* one for each of the pool */
+
+    struct hke_batch last;         /* the batch that was run, for more of its logits */
+    size_t logits_first, logits_n; /* the wanted tokens that LOGITS are of */
+};
+
+/* ---- a pass over a batch: every worker of the pool in step ---- */
+
+struct hke_pass {
+    struct hke_cpu *cpu;
+    const struct hke_batch *batch;
+    const struct hke_sequence *sequence; /* of all tokens of the batch */
+    size_t start;                        /* position of the first token; others follow it */
+    size_t n;                            /* tokens */
+    size_t first, end;                   /* steps */
+    const float *residual;               /* what the first step starts from; NULL: nothing */
+    size_t logits_first, logits_n;       /* logits of these wanted tokens are computed for now */
+};
+
+/* Whether what is between products is done by every worker for itself. */
+static inline bool hke_is_single_token(const struct hke_pass *p)
+{
+    return p->n == 1;
+}
+
+/* The first token that S is computed for. */
+static inline size_t hke_first_token(const struct hke_pass *p, const struct hke_step *s)
+{
+    return s->wanted_only ? p->n - p->batch->wanted : 0;
+}
+
+/* steps.c: run P, whose room is reserved. Nothing is allocated, and only waiting calls the system.
+ */
+void hke_run_pass(struct hke_pass *p);
+/* Compute other logits of the last pass, one of several tokens. */
+void hke_run_logits(struct hke_pass *p);
+
+/* ---- products (product.c) ---- */
+
+/* What the matrices of a step are multiplied with: the numbers as they are, and rounded in each way
+ * that is needed. */
+struct hke_input {
+    struct hkk_acts as[HKK_KINDS];
+    unsigned kinds; /* bits of enum hkk_kind */
+    const struct hke_step *step;
+    const struct hke_low_rank *low_rank[HKE_MAX_OPERANDS]; /* of each operand's adapters, or NULL */
+    float *low[HKE_MAX_OPERANDS]; /* [n][rank], set by hke_project_adapters() */
+};
+
+/* X is [n][cols]. Rounded in memory that all share, or OWN where a pass has one token. */
+void hke_set_input(const struct hke_pass *p, const struct hke_worker *own, const struct hke_step *s,
+                   const float *x, size_t n, struct hke_input *in);
+/* Round token T of IN, whose numbers are complete. */
+void hke_round_token(const struct hke_pass *p, const struct hke_input *in, size_t t);
+/* The same for all tokens, shared among the workers, then a barrier; no barrier where nothing is to
+ * be rounded or a pass has one token. */
+void hke_round_input(const struct hke_pass *p, const struct hke_input *in);
+/* What adapters make of IN, whose numbers are complete: shared among the workers, then a barrier;
+ * neither where there are no adapters, no barrier where a pass has one token. */
+void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own,
+                          const struct hke_input *in);
+
+/* Where the product with an operand goes, y[t * rows + row], and how many rows stay together. */
+struct hke_output {
+    float *y;
+    size_t unit;
+};
+
+/* This worker's next share of the step's products: units [*BEGIN, *END), counted through all
+ * operands. False where nothing is left; a barrier has to follow then. */
+bool hke_multiply_share(const struct hke_pass *p, struct hke_worker *own,
+                        const struct hke_input *in, const struct hke_output *to, size_t *begin,
+                        size_t *end);
+/* All of this worker's share of a step with one operand. */
+void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                  float *y);
+/* y = silu(first operand) * second operand, likewise. */
+void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
+                        const struct hke_input *in, float *y);
+
+/* ---- attention (attend.c) ---- */
+
+/* The attended values of the step's tokens, whose keys and values are in the cache; then a
+ * barrier. */
+void hke_attend(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s);
+
+/* ---- the KV cache (cache.c) ---- */
+
+enum hk_status hke_cpu_reserve(struct hke_runner *r, struct hke_sequence *s, size_t positions,
+                               struct hk_error *err);
+void hke_cpu_release(struct hke_runner *r, struct hke_sequence *s);
+void hke_free_spans(struct hke_cpu *c);
+/* Cosine and sine pairs of the plan's rope table ROPE at POSITION. */
+const float *hke_cos_sin_at(const struct hke_cpu *c, int rope, size_t position);
+/* Keys, values of the step's cache layer in block BLOCK, of HEAD. */
+uint16_t *hke_keys_of(const struct hke_pass *p, const struct hke_step *s, size_t head,
+                      size_t block);
+uint16_t *hke_values_of(const struct hke_pass *p, const struct hke_step *s, size_t head,
+                        size_t block);
+
+/* memory.c: SIZE bytes (a multiple of HKK_ALIGN), aligned to HKK_ALIGN; free() them. HUGE_PAGES: on
+ * large pages, where they fill some. */
+void *hke_alloc(size_t size, bool huge_pages);
+
+#endif

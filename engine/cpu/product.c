@@ -1,0 +1,238 @@
+/* Weights times a batch: which form the activations take, and rows shared among the workers. A row
+ * of a result is one dot product whatever the split, so only time depends on it.
+ *
+ * With adapters y = W x + B (A x), where x is not rounded. Of A x a dot product is the kernels' for
+ * f32; of B the sum goes from the first rank to the last, in f32. */
+#include <string.h>
+
+#include "engine/cpu/cpu.h"
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Products use rows where they lie; where activations are not rounded, only float rows. */
+static enum hkk_kind activation_kind(const struct hke_cpu *c, const struct hke_weight *w)
+{
+    return c->opt.activations == HKE_ACTIVATIONS_F32 ? HKK_KIND_F32 : hkk_kind_of(w->type);
+}
+
+static bool multiplies_in_place(const struct hke_cpu *c, const struct hke_weight *w)
+{
+    return w->data != NULL && activation_kind(c, w) == hkk_kind_of(w->type);
+}
+
+/* ---- activations ---- */
+
+void hke_set_input(const struct hke_pass *p, const struct hke_worker *own, const struct hke_step *s,
+                   const float *x, size_t n, struct hke_input *in)
+{
+    const bool single = hke_is_single_token(p);
+    void *const *memory = single ? own->acts : p->cpu->acts;
+    in->step = s;
+    in->kinds = 1u << HKK_KIND_F32;
+    for (size_t i = 0; i < s->operands; i++) {
+        in->kinds |= 1u << activation_kind(p->cpu, s->operand[i].weight);
+        in->low_rank[i] = hke_low_rank_of(p->sequence->adapters, s->operand[i].weight);
+        in->low[i] = single ? own->low[i] : p->cpu->low[i];
+    }
+    for (unsigned kind = HKK_KIND_F32; kind < HKK_KINDS; kind++)
+        if (in->kinds & 1u << kind) {
+            hkk_acts_place(&in->as[kind], (enum hkk_kind)kind, x, n, s->operand[0].weight->cols,
+                           memory[kind]);
+            in->as[kind].tiles = single ? NULL : p->cpu->tiles[kind];
+        }
+}
+
+void hke_round_token(const struct hke_pass *p, const struct hke_input *in, size_t t)
+{
+    for (unsigned kind = HKK_KIND_F32 + 1; kind < HKK_KINDS; kind++)
+        if (in->kinds & 1u << kind)
+            p->cpu->kernels->quantize(&in->as[kind], t, 1);
+}
+
+void hke_round_input(const struct hke_pass *p, const struct hke_input *in)
+{
+    struct hke_pool *pool = p->cpu->pool;
+    if (in->kinds == 1u << HKK_KIND_F32)
+        return;
+    if (hke_is_single_token(p)) {
+        hke_round_token(p, in, 0);
+        return;
+    }
+    size_t n = in->as[HKK_KIND_F32].n, begin, end;
+    while (hke_pool_take(pool, n, hke_pool_grain(pool, n, n), &begin, &end))
+        for (size_t t = begin; t < end; t++)
+            hke_round_token(p, in, t);
+    hke_pool_barrier(pool);
+}
+
+/* ---- adapters ---- */
+
+static bool has_adapters(const struct hke_input *in)
+{
+    for (size_t i = 0; i < in->step->operands; i++)
+        if (in->low_rank[i] != NULL)
+            return true;
+    return false;
+}
+
+/* A x of the tokens [BEGIN, END). */
+static void project_tokens(const struct hke_pass *p, const struct hke_worker *own,
+                           const struct hke_input *in, size_t begin, size_t end)
+{
+    const struct hkk_acts *all = &in->as[HKK_KIND_F32];
+    struct hkk_acts some;
+    hkk_acts_place(&some, HKK_KIND_F32, all->x + begin * all->cols, end - begin, all->cols, NULL);
+    for (size_t i = 0; i < in->step->operands; i++) {
+        const struct hke_low_rank *low = in->low_rank[i];
+        if (low == NULL)
+            continue;
+        const struct hkk_matrix a = {(const uint8_t *)low->a, all->cols};
+        p->cpu->kernels->matmul[HKK_F32](&a, 0, low->rank, &some, in->low[i] + begin * low->rank,
+                                         low->rank, own->scratch);
+    }
+}
+
+void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own,
+                          const struct hke_input *in)
+{
+    struct hke_pool *pool = p->cpu->pool;
+    const size_t n = in->as[HKK_KIND_F32].n;
+    size_t begin, end;
+    if (!has_adapters(in))
+        return;
+    if (hke_is_single_token(p)) {
+        project_tokens(p, own, in, 0, n);
+        return;
+    }
+    while (hke_pool_take(pool, n, hke_pool_grain(pool, n, n), &begin, &end))
+        project_tokens(p, own, in, begin, end);
+    hke_pool_barrier(pool);
+}
+
+static float dot_in_order(const float *b, const float *x, size_t n)
+{
+    float sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += b[k] * x[k];
+    return sum;
+}
+
+/* B (A x) to rows [BEGIN, END) of the product with operand I. */
+static void add_adapters(const struct hke_input *in, size_t i, size_t begin, size_t end, float *y,
+                         size_t stride)
+{
+    const struct hke_low_rank *low = in->low_rank[i];
+    for (size_t t = 0; t < in->as[HKK_KIND_F32].n; t++)
+        for (size_t r = begin; r < end; r++)
+            y[t * stride + r - begin] +=
+                dot_in_order(low->b + r * low->rank, in->low[i] + t * low->rank, low->rank);
+}
+
+/* ---- rows ---- */
+
+static void swap_rows_on_big_endian(float *x, size_t n)
+{
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits = __builtin_bswap32(bits);
+        memcpy(x + i, &bits, sizeof bits);
+    }
+}
+
+static void multiply_decoded_rows(const struct hke_pass *p, struct hke_worker *own,
+                                  const struct hke_weight *w, const struct hkk_acts *a,
+                                  size_t begin, size_t end, float *y, size_t stride)
+{
+    const struct hkk_matrix m = {(const uint8_t *)own->row, w->cols};
+    for (size_t r = begin; r < end; r += HKE_ROW_GROUP) {
+        size_t n = min_size(end - r, HKE_ROW_GROUP);
+        hk_decoder_read(w->decoder, (uint64_t)hke_weight_row(w, 0, r) * w->cols, n * w->cols,
+                        own->row);
+        swap_rows_on_big_endian(own->row, n * w->cols);
+        p->cpu->kernels->matmul[HKK_F32](&m, 0, n, a, y + (r - begin), stride, own->scratch);
+    }
+}
+
+/* Rows [BEGIN, END) of operand I to y[t * stride], y[t * stride + 1], ... */
+static void multiply_rows(const struct hke_pass *p, struct hke_worker *own,
+                          const struct hke_input *in, size_t i, size_t begin, size_t end, float *y,
+                          size_t stride)
+{
+    const struct hke_cpu *c = p->cpu;
+    const struct hke_weight *w = in->step->operand[i].weight;
+    const struct hkk_acts *a = &in->as[activation_kind(c, w)];
+    if (multiplies_in_place(c, w)) {
+        const struct hkk_matrix m = {
+            w->data + hke_weight_row(w, 0, begin) * hkk_row_bytes(w->type, w->cols), w->cols};
+        c->kernels->matmul[w->type](&m, 0, end - begin, a, y, stride, own->scratch);
+    } else {
+        multiply_decoded_rows(p, own, w, a, begin, end, y, stride);
+    }
+    if (in->low_rank[i] != NULL)
+        add_adapters(in, i, begin, end, y, stride);
+}
+
+/* ---- shares ---- */
+
+static size_t units_of(const struct hke_weight *w, size_t unit)
+{
+    return (w->rows + unit - 1) / unit;
+}
+
+bool hke_multiply_share(const struct hke_pass *p, struct hke_worker *own,
+                        const struct hke_input *in, const struct hke_output *to, size_t *begin,
+                        size_t *end)
+{
+    enum { MAX_ROWS = 256 }; /* at once: few enough to end together */
+    const struct hke_step *s = in->step;
+    size_t total = 0, max = 1;
+    for (size_t i = 0; i < s->operands; i++) {
+        total += units_of(s->operand[i].weight, to[i].unit);
+        if (MAX_ROWS / to[i].unit > max)
+            max = MAX_ROWS / to[i].unit;
+    }
+    if (!hke_pool_take(p->cpu->pool, total, hke_pool_grain(p->cpu->pool, total, max), begin, end))
+        return false;
+    size_t before = 0; /* units of the operands before */
+    for (size_t i = 0; i < s->operands && before < *end; i++) {
+        const size_t rows = s->operand[i].weight->rows;
+        size_t from = *begin > before ? (*begin - before) * to[i].unit : 0;
+        size_t stop = min_size((*end - before) * to[i].unit, rows);
+        if (from < stop)
+            multiply_rows(p, own, in, i, from, stop, to[i].y + from, rows);
+        before += units_of(s->operand[i].weight, to[i].unit);
+    }
+    return true;
+}
+
+void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                  float *y)
+{
+    const struct hke_output to = {y, HKE_ROW_GROUP};
+    size_t begin, end;
+    while (hke_multiply_share(p, own, in, &to, &begin, &end))
+        ;
+}
+
+void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
+                        const struct hke_input *in, float *y)
+{
+    struct hke_pool *pool = p->cpu->pool;
+    const size_t n = in->as[HKK_KIND_F32].n, rows = in->step->operand[0].weight->rows;
+    const size_t total = units_of(in->step->operand[0].weight, HKE_ROW_GROUP);
+    const size_t grain = hke_pool_grain(pool, total, HKE_FFN_ROWS / HKE_ROW_GROUP);
+    size_t begin, end;
+    while (hke_pool_take(pool, total, grain, &begin, &end)) {
+        size_t from = begin * HKE_ROW_GROUP, to = min_size(end * HKE_ROW_GROUP, rows);
+        multiply_rows(p, own, in, 0, from, to, y + from, rows);
+        multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);
+        for (size_t t = 0; t < n; t++)
+            p->cpu->kernels->silu_mul(y + t * rows + from, own->up + t * HKE_FFN_ROWS, to - from);
+    }
+}

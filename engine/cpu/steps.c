@@ -1,0 +1,304 @@
+/* A pass over a batch: all workers go through the plan's steps together, with a barrier wherever
+ * what one wrote is read by others. Within a step the tokens, heads or rows are shared among them;
+ * every number is computed from its own token alone, so neither batches nor threads change it.
+ *
+ * Of one token what is between the products is not worth a barrier: every worker does it for
+ * itself, in memory of its own. A layer then has five barriers, or six where its past is long. */
+#include <string.h>
+
+#include "engine/cpu/cpu.h"
+
+/* The next tokens of TOTAL for this worker. */
+static bool take_tokens(const struct hke_pass *p, size_t total, size_t *begin, size_t *end)
+{
+    struct hke_pool *pool = p->cpu->pool;
+    return hke_pool_take(pool, total, hke_pool_grain(pool, total, total), begin, end);
+}
+
+static float *buffer_at(const struct hke_pass *p, enum hke_buffer b, size_t token)
+{
+    return p->cpu->buffer[b] + token * p->cpu->plan->elems[b];
+}
+
+/* ---- EMBED ---- */
+
+static void embed_token(const struct hke_pass *p, const struct hke_step *s, size_t t, float *x)
+{
+    const struct hke_adapters *adapters = p->sequence->adapters;
+    const struct hke_weight *w = s->operand[0].weight;
+    const size_t row = hke_weight_row(w, 0, p->batch->token[t].id), cols = w->cols;
+    hk_decoder_read(w->decoder, (uint64_t)row * cols, cols, x);
+    for (size_t k = 0; adapters != NULL && k < adapters->embedding.rank; k++) {
+        const struct hke_low_rank *low = &adapters->embedding;
+        const float b = low->b[row * low->rank + k], *a = low->a + k * cols;
+        for (size_t i = 0; i < cols; i++)
+            x[i] += b * a[i];
+    }
+}
+
+static void run_embed(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
+{
+    size_t begin, end;
+    if (hke_is_single_token(p)) {
+        embed_token(p, s, 0, own->residual);
+        return;
+    }
+    while (take_tokens(p, p->n, &begin, &end))
+        for (size_t t = begin; t < end; t++)
+            embed_token(p, s, t, buffer_at(p, HKE_RESIDUAL, t));
+    hke_pool_barrier(p->cpu->pool);
+}
+
+/* ---- PRODUCT ---- */
+
+/* The first step of a range starts from a residual that is complete. */
+static bool adds_delta(const struct hke_pass *p, const struct hke_step *s)
+{
+    return s->add && s > &p->cpu->plan->step[p->first];
+}
+
+/* Residual add, then norm. OUT may be DELTA. */
+static void norm_token(const struct hke_pass *p, const struct hke_step *s, float *x,
+                       const float *delta, float *out)
+{
+    const struct hkk_table *k = p->cpu->kernels;
+    const size_t hidden = p->cpu->plan->hidden;
+    if (adds_delta(p, s))
+        k->add(x, delta, hidden);
+    k->rms_norm(out, x, s->norm.weight, hidden, s->norm.epsilon);
+}
+
+/* All tokens from FROM on, for the product with IN, which is of these. */
+static void norm_tokens(const struct hke_pass *p, const struct hke_worker *own,
+                        const struct hke_step *s, size_t from, const struct hke_input *in)
+{
+    size_t begin, end;
+    if (hke_is_single_token(p)) {
+        norm_token(p, s, own->residual, p->cpu->buffer[HKE_DELTA], own->normed);
+        hke_round_token(p, in, 0);
+        return;
+    }
+    while (take_tokens(p, p->n - from, &begin, &end))
+        for (size_t t = begin; t < end; t++) {
+            float *delta = buffer_at(p, HKE_DELTA, from + t);
+            norm_token(p, s, buffer_at(p, HKE_RESIDUAL, from + t), delta,
+                       p->cpu->normed + (from + t) * p->cpu->plan->hidden);
+            hke_round_token(p, in, t);
+        }
+    hke_pool_barrier(p->cpu->pool);
+}
+
+static void store_head(const struct hke_pass *p, const struct hke_step *s,
+                       const struct hke_operand *o, size_t head, size_t token, const float *y)
+{
+    const size_t block = (p->start + token) / HKK_SEGMENT, at = (p->start + token) % HKK_SEGMENT;
+    const struct hkk_table *k = p->cpu->kernels;
+    if (o->store == HKE_STORE_KEYS)
+        k->store_key(hke_keys_of(p, s, head, block), at, y, o->head_dim);
+    else if (o->store == HKE_STORE_VALUES)
+        k->to_half(hke_values_of(p, s, head, block) + at * o->head_dim, y, o->head_dim);
+}
+
+static void finish_head(const struct hke_pass *p, const struct hke_step *s,
+                        const struct hke_operand *o, size_t head, size_t token)
+{
+    const struct hkk_table *k = p->cpu->kernels;
+    float *y = buffer_at(p, o->to, token) + head * o->head_dim;
+    if (o->bias != NULL)
+        k->add(y, o->bias + head * o->head_dim, o->head_dim);
+    if (o->norm.weight != NULL)
+        k->rms_norm(y, y, o->norm.weight, o->head_dim, o->norm.epsilon);
+    if (o->rope != HKE_NO_ROPE) {
+        const struct hke_rope_table *r = &p->cpu->plan->rope[o->rope];
+        k->rope(y, hke_cos_sin_at(p->cpu, o->rope, p->start + token), r->pairs, r->halves);
+    }
+    store_head(p, s, o, head, token, y);
+}
+
+static size_t heads_of(const struct hke_operand *o)
+{
+    return o->weight->rows / o->head_dim;
+}
+
+/* HEAD is counted through all operands. */
+static void finish_any_head(const struct hke_pass *p, const struct hke_step *s, size_t head,
+                            size_t token)
+{
+    const struct hke_operand *o = s->operand;
+    for (; head >= heads_of(o); o++)
+        head -= heads_of(o);
+    finish_head(p, s, o, head, token);
+}
+
+static void finish_heads(const struct hke_pass *p, const struct hke_step *s, size_t heads)
+{
+    size_t begin, end;
+    while (take_tokens(p, p->n * heads, &begin, &end))
+        for (size_t i = begin; i < end; i++)
+            finish_any_head(p, s, i % heads, i / heads);
+    hke_pool_barrier(p->cpu->pool);
+}
+
+/* A worker that has all rows of a head finishes it; where there are too few heads to be shared
+ * evenly, rows are, and heads on their own after a barrier. */
+static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
+                           const struct hke_step *s, const struct hke_input *in)
+{
+    struct hke_output to[HKE_MAX_OPERANDS];
+    size_t heads = 0, begin, end;
+    for (size_t i = 0; i < s->operands; i++)
+        heads += heads_of(&s->operand[i]);
+    const bool whole = heads >= (size_t)hke_pool_workers(p->cpu->pool) * 4;
+    for (size_t i = 0; i < s->operands; i++)
+        to[i] = (struct hke_output){p->cpu->buffer[s->operand[i].to],
+                                    whole ? s->operand[i].head_dim : HKE_ROW_GROUP};
+    while (hke_multiply_share(p, own, in, to, &begin, &end))
+        for (size_t t = 0; whole && t < p->n; t++)
+            for (size_t head = begin; head < end; head++)
+                finish_any_head(p, s, head, t);
+    hke_pool_barrier(p->cpu->pool);
+    if (!whole)
+        finish_heads(p, s, heads);
+}
+
+static void run_product(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
+{
+    const size_t from = hke_first_token(p, s), n = p->n - from;
+    const float *x = buffer_at(p, s->in, from);
+    float *y = buffer_at(p, s->operand[0].to, from);
+    struct hke_input in;
+    if (s->norm.weight != NULL)
+        x = hke_is_single_token(p) ? own->normed : p->cpu->normed + from * p->cpu->plan->hidden;
+    hke_set_input(p, own, s, x, n, &in);
+    if (s->norm.weight != NULL)
+        norm_tokens(p, own, s, from, &in);
+    else
+        hke_round_input(p, &in);
+    hke_project_adapters(p, own, &in);
+    if (s->operand[0].head_dim > 0) {
+        multiply_heads(p, own, s, &in);
+        return;
+    }
+    if (s->activation == HKE_SILU_GATE)
+        hke_multiply_gated(p, own, &in, y);
+    else
+        hke_multiply(p, own, &in, y);
+    hke_pool_barrier(p->cpu->pool);
+}
+
+/* ---- LOGITS ---- */
+
+/* Of several tokens the residual is kept, since logits of others of them may be asked for later. */
+static void add_last_delta(const struct hke_pass *p, const struct hke_worker *own,
+                           const struct hke_step *s)
+{
+    const size_t hidden = p->cpu->plan->hidden, from = hke_first_token(p, s);
+    size_t begin, end;
+    if (!adds_delta(p, s))
+        return;
+    if (hke_is_single_token(p)) {
+        p->cpu->kernels->add(own->residual, p->cpu->buffer[HKE_DELTA], hidden);
+        return;
+    }
+    while (take_tokens(p, p->n - from, &begin, &end))
+        p->cpu->kernels->add(buffer_at(p, HKE_RESIDUAL, from + begin),
+                             buffer_at(p, HKE_DELTA, from + begin), (end - begin) * hidden);
+    hke_pool_barrier(p->cpu->pool);
+}
+
+/* Norm the tokens whose logits are computed; the deltas are no longer needed. */
+static void norm_wanted(const struct hke_pass *p, const struct hke_worker *own,
+                        const struct hke_step *s, const struct hke_input *in)
+{
+    const struct hkk_table *k = p->cpu->kernels;
+    const size_t hidden = p->cpu->plan->hidden;
+    const size_t from = hke_first_token(p, s) + p->logits_first;
+    size_t begin, end;
+    if (hke_is_single_token(p)) {
+        k->rms_norm(own->normed, own->residual, s->norm.weight, hidden, s->norm.epsilon);
+        hke_round_token(p, in, 0);
+        return;
+    }
+    while (take_tokens(p, p->logits_n, &begin, &end))
+        for (size_t t = begin; t < end; t++) {
+            k->rms_norm(p->cpu->normed + t * hidden, buffer_at(p, HKE_RESIDUAL, from + t),
+                        s->norm.weight, hidden, s->norm.epsilon);
+            hke_round_token(p, in, t);
+        }
+    hke_pool_barrier(p->cpu->pool);
+}
+
+/* The end of the run is the last barrier. */
+static void compute_logits(const struct hke_pass *p, struct hke_worker *own,
+                           const struct hke_step *s)
+{
+    struct hke_input in;
+    hke_set_input(p, own, s, hke_is_single_token(p) ? own->normed : p->cpu->normed, p->logits_n,
+                  &in);
+    norm_wanted(p, own, s, &in);
+    hke_project_adapters(p, own, &in);
+    hke_multiply(p, own, &in, p->cpu->logits);
+}
+
+/* ---- all steps ---- */
+
+static void run_step(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
+{
+    switch (s->kind) {
+    case HKE_EMBED:
+        run_embed(p, own, s);
+        break;
+    case HKE_PRODUCT:
+        run_product(p, own, s);
+        break;
+    case HKE_ATTEND:
+        hke_attend(p, own, s);
+        break;
+    case HKE_LOGITS:
+        add_last_delta(p, own, s);
+        compute_logits(p, own, s);
+        break;
+    }
+}
+
+static void run_steps(void *arg, unsigned worker, unsigned workers)
+{
+    (void)workers;
+    const struct hke_pass *p = arg;
+    const struct hke_plan *plan = p->cpu->plan;
+    struct hke_worker *own = &p->cpu->worker[worker];
+    if (p->residual != NULL && hke_is_single_token(p))
+        memcpy(own->residual, p->residual, plan->hidden * sizeof(float));
+    for (size_t i = p->first; i < p->end; i++)
+        if (hke_first_token(p, &plan->step[i]) < p->n)
+            run_step(p, own, &plan->step[i]);
+}
+
+static void run_more_logits(void *arg, unsigned worker, unsigned workers)
+{
+    (void)workers;
+    const struct hke_pass *p = arg;
+    compute_logits(p, &p->cpu->worker[worker], &p->cpu->plan->step[p->end - 1]);
+}
+
+/* Multiply-adds of a layer that several workers do no sooner than one, with five barriers. */
+enum { FEW_MULTIPLY_ADDS = 1 << 16 };
+
+static void run_in_pool(struct hke_pass *p, hke_pool_fn *fn)
+{
+    struct hke_cpu *c = p->cpu;
+    if (p->n * c->layer_weights < FEW_MULTIPLY_ADDS || hke_pool_hindered(c->pool))
+        hke_pool_run_alone(c->pool, fn, p);
+    else
+        hke_pool_run(c->pool, fn, p);
+}
+
+void hke_run_pass(struct hke_pass *p)
+{
+    run_in_pool(p, run_steps);
+}
+
+void hke_run_logits(struct hke_pass *p)
+{
+    run_in_pool(p, run_more_logits);
+}

@@ -1,0 +1,353 @@
+/* The plan of a model: its tensors bound to steps. Matrices stay where they are in the file; norms
+ * and biases are decoded here. */
+#include "engine/plan/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- binding ---- */
+
+struct builder {
+    struct hke_plan *plan;
+    const struct hk_model_params *params;
+    struct hk_model_tensor next; /* of the family's tensors, if there is MORE */
+    size_t at;
+    bool more;
+    const struct hk_tensor **bound; /* tensors that have a place: COUNT of them */
+    size_t count;
+    uint64_t budget; /* elements that matrices may still have */
+    struct hke_weight
+        *matrix[HK_TENSOR_ROLES]; /* of the model, and of the layer that is being built */
+    const float *vector[HK_TENSOR_ROLES];
+    struct hk_error *err;
+    enum hk_status st; /* of the first failure: after it nothing is bound */
+};
+
+/* References to nothing and sparse blocks give a small file matrices of any size, and with them
+ * buffers and work without bound. No format stores as little as this a weight. */
+enum { WEIGHTS_A_BYTE = 64, WEIGHTS_FREE = 1 << 20 };
+
+static enum hk_status spend_weights(struct builder *b, const struct hk_tensor *t, size_t rows,
+                                    size_t cols)
+{
+    uint64_t elems = (uint64_t)rows * cols; /* dimensions are below 2^31, 2^40 and 2^20 */
+    if (elems > b->budget)
+        return hk_fail(b->err, HK_E_RANGE, t->entry_offset,
+                       "tensor %.*s is %zu x %zu: more weights than a file of %" PRIu64
+                       " bytes can mean",
+                       HK_STR(t->name), rows, cols, hk_file_size(b->plan->file));
+    b->budget -= elems;
+    return HK_OK;
+}
+
+static enum hk_status bind_matrix(struct builder *b, const struct hk_tensor *t,
+                                  const struct hk_model_tensor *as)
+{
+    struct hke_weight *w = &b->plan->weight[b->plan->weights];
+    enum hk_status st = spend_weights(b, t, as->rows, as->cols);
+    if (st == HK_OK)
+        st = hke_bind_weight(w, b->plan->file, t, 0, as->rows, b->err);
+    if (st != HK_OK)
+        return st;
+    b->plan->weights++;
+    b->matrix[as->role] = w;
+    return HK_OK;
+}
+
+/* Norms and biases are used as f32, which other types are not meant to become. */
+static enum hk_status check_vector_type(const struct builder *b, const struct hk_tensor *t)
+{
+    const struct hk_tensor *target;
+    enum hk_status st = hk_tensor_resolve(b->plan->file, t, &target, b->err);
+    if (st != HK_OK || target->type == HK_TYPE_F32 || target->type == HK_TYPE_F16 ||
+        target->type == HK_TYPE_BF16)
+        return st;
+    return hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
+                   "tensor %.*s is %s: a norm or a bias has to be f32, f16 or bf16",
+                   HK_STR(t->name), hk_type_info(target->type)->name);
+}
+
+static enum hk_status decode_vector(struct builder *b, const struct hk_tensor *t,
+                                    const struct hk_model_tensor *as)
+{
+    const size_t n = as->cols;
+    struct hk_decoder *d;
+    enum hk_status st = check_vector_type(b, t);
+    if (st == HK_OK)
+        st = hk_decoder_new(&d, b->plan->file, t, b->err);
+    if (st != HK_OK)
+        return st;
+    float *v = calloc(n, sizeof *v);
+    if (v != NULL)
+        hk_decoder_read(d, 0, n, v);
+    hk_decoder_free(&d);
+    if (v == NULL)
+        return hk_fail_nomem(b->err);
+    b->plan->vector[b->plan->vectors++] = v;
+    b->vector[as->role] = v;
+    return HK_OK;
+}
+
+static enum hk_status bind_tensor(struct builder *b, const struct hk_model_tensor *as)
+{
+    const struct hke_shape shape = {0, as->rows, as->cols};
+    const struct hk_tensor *t;
+    if (as->optional && hk_tensor_find(b->plan->file, as->name) == NULL)
+        return HK_OK;
+    enum hk_status st = hke_find_tensor(&t, b->plan->file, as->name, &shape, b->err);
+    if (st != HK_OK)
+        return st;
+    b->bound[b->count++] = t;
+    return as->rows > 0 ? bind_matrix(b, t, as) : decode_vector(b, t, as);
+}
+
+/* The tensors that come next: of LAYER, or those outside of the layers, which come first. */
+static void bind_tensors(struct builder *b, bool in_layer, uint32_t layer)
+{
+    while (b->st == HK_OK && b->more && b->next.in_layer == in_layer && b->next.layer == layer) {
+        b->st = bind_tensor(b, &b->next);
+        b->more = hk_model_tensor_next(b->params, &b->at, &b->next);
+    }
+}
+
+/* ---- sizes ---- */
+
+static void set_sizes(struct hke_plan *plan, const struct hk_model_params *p)
+{
+    const size_t elems[HKE_BUFFERS] = {
+        [HKE_RESIDUAL] = p->hidden,
+        [HKE_DELTA] = p->hidden,
+        [HKE_QUERIES] = (size_t)p->heads * p->key_dim,
+        [HKE_KEYS] = (size_t)p->kv_heads * p->key_dim,
+        [HKE_VALUES] = (size_t)p->kv_heads * p->value_dim,
+        [HKE_ATTENDED] = (size_t)p->heads * p->value_dim,
+        [HKE_FFN] = p->ffn,
+    };
+    memcpy(plan->elems, elems, sizeof elems);
+    plan->hidden = p->hidden;
+    plan->vocab = p->vocab;
+    plan->layers = p->layers;
+    plan->cache[0] = (struct hke_cache_class){p->layers, p->kv_heads, p->key_dim, p->value_dim};
+    plan->caches = 1;
+}
+
+static enum hk_status add_rope(struct builder *b)
+{
+    const struct hk_model_params *p = b->params;
+    struct hke_rope_table *r = &b->plan->rope[b->plan->ropes];
+    double *frequency = calloc(p->rope_dims / 2, sizeof *frequency);
+    if (frequency == NULL)
+        return hk_fail_nomem(b->err);
+    hk_rope_frequencies(&p->rope, p->rope_dims, b->vector[HK_ROLE_ROPE_FACTORS], frequency);
+    *r = (struct hke_rope_table){frequency, p->rope_dims / 2, p->rope.magnitude, p->halves};
+    b->plan->ropes++;
+    return HK_OK;
+}
+
+/* ---- steps ---- */
+
+static struct hke_step *add_step(struct builder *b, enum hke_step_kind kind, uint32_t layer)
+{
+    struct hke_step *s = &b->plan->step[b->plan->steps++];
+    s->kind = kind;
+    s->layer = layer;
+    return s;
+}
+
+static struct hke_operand *add_operand(const struct builder *b, struct hke_step *s,
+                                       enum hk_tensor_role role, enum hke_buffer to)
+{
+    struct hke_operand *o = &s->operand[s->operands++];
+    *o = (struct hke_operand){.weight = b->matrix[role], .to = to, .rope = HKE_NO_ROPE};
+    return o;
+}
+
+static struct hke_norm rms_norm_of(const struct builder *b, enum hk_tensor_role role)
+{
+    return (struct hke_norm){b->vector[role], (float)b->params->epsilon};
+}
+
+/* What the step before added to the residual is what a layer's first step starts from. */
+static void add_residual_norm(const struct builder *b, struct hke_step *s, enum hk_tensor_role norm)
+{
+    s->in = HKE_RESIDUAL;
+    s->add = s->layer > 0 || norm != HK_ROLE_ATTN_NORM;
+    s->norm = rms_norm_of(b, norm);
+}
+
+static void add_heads(const struct builder *b, struct hke_step *s)
+{
+    struct hke_operand *q = add_operand(b, s, HK_ROLE_Q, HKE_QUERIES);
+    struct hke_operand *k = add_operand(b, s, HK_ROLE_K, HKE_KEYS);
+    struct hke_operand *v = add_operand(b, s, HK_ROLE_V, HKE_VALUES);
+    q->head_dim = k->head_dim = b->params->key_dim;
+    v->head_dim = b->params->value_dim;
+    q->bias = b->vector[HK_ROLE_Q_BIAS];
+    k->bias = b->vector[HK_ROLE_K_BIAS];
+    v->bias = b->vector[HK_ROLE_V_BIAS];
+    q->norm = rms_norm_of(b, HK_ROLE_Q_NORM);
+    k->norm = rms_norm_of(b, HK_ROLE_K_NORM);
+    q->rope = k->rope = 0;
+    k->store = HKE_STORE_KEYS;
+    v->store = HKE_STORE_VALUES;
+}
+
+static void add_attention(struct builder *b, uint32_t layer)
+{
+    struct hke_step *heads = add_step(b, HKE_PRODUCT, layer);
+    add_residual_norm(b, heads, HK_ROLE_ATTN_NORM);
+    add_heads(b, heads);
+    heads->cache_layer = layer;
+
+    struct hke_step *attend = add_step(b, HKE_ATTEND, layer);
+    attend->in = HKE_QUERIES;
+    attend->heads = b->params->heads;
+    attend->scale = 1.0f / sqrtf((float)b->params->key_dim);
+    attend->cache_layer = layer;
+
+    struct hke_step *output = add_step(b, HKE_PRODUCT, layer);
+    output->in = HKE_ATTENDED;
+    add_operand(b, output, HK_ROLE_ATTN_OUTPUT, HKE_DELTA);
+}
+
+static void add_feed_forward(struct builder *b, uint32_t layer)
+{
+    struct hke_step *gate = add_step(b, HKE_PRODUCT, layer);
+    add_residual_norm(b, gate, HK_ROLE_FFN_NORM);
+    add_operand(b, gate, HK_ROLE_FFN_GATE, HKE_FFN);
+    add_operand(b, gate, HK_ROLE_FFN_UP, HKE_FFN);
+    gate->activation = HKE_SILU_GATE;
+
+    struct hke_step *down = add_step(b, HKE_PRODUCT, layer);
+    down->in = HKE_FFN;
+    add_operand(b, down, HK_ROLE_FFN_DOWN, HKE_DELTA);
+}
+
+static bool stores_to_cache(const struct hke_step *s)
+{
+    for (size_t i = 0; i < s->operands; i++)
+        if (s->operand[i].store != HKE_STORE_NOTHING)
+            return true;
+    return false;
+}
+
+/* Behind the last step that stores keys and values no token needs another one. */
+static void mark_wanted_only(struct hke_plan *p)
+{
+    for (size_t i = p->steps; i > 0 && !stores_to_cache(&p->step[i - 1]); i--)
+        p->step[i - 1].wanted_only = true;
+}
+
+static void add_steps(struct builder *b)
+{
+    struct hke_plan *p = b->plan;
+    struct hke_step *embed = add_step(b, HKE_EMBED, 0);
+    add_operand(b, embed, HK_ROLE_EMBEDDING, HKE_RESIDUAL);
+    for (uint32_t i = 0; i < p->layers && b->st == HK_OK; i++) {
+        bind_tensors(b, true, i);
+        add_attention(b, i);
+        add_feed_forward(b, i);
+    }
+    struct hke_step *logits = add_step(b, HKE_LOGITS, p->layers);
+    add_residual_norm(b, logits, HK_ROLE_OUTPUT_NORM);
+    add_operand(b, logits, b->matrix[HK_ROLE_OUTPUT] != NULL ? HK_ROLE_OUTPUT : HK_ROLE_EMBEDDING,
+                HKE_DELTA);
+    mark_wanted_only(p);
+}
+
+/* ---- what has no place ---- */
+
+static int compare_addresses(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t) * (const struct hk_tensor *const *)a;
+    uintptr_t y = (uintptr_t) * (const struct hk_tensor *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* A tensor without a place is a bias or a norm that the architecture does not have, or a part of
+ * something else. */
+static enum hk_status refuse_unbound(struct builder *b)
+{
+    const struct hk_file *f = b->plan->file;
+    qsort(b->bound, b->count, sizeof(struct hk_tensor *), compare_addresses);
+    for (size_t i = 0; i < hk_tensor_count(f); i++) {
+        const struct hk_tensor *t = hk_tensor_at(f, i);
+        if (bsearch(&t, b->bound, b->count, sizeof(struct hk_tensor *), compare_addresses) == NULL)
+            return hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor %.*s has no place in a %s model", HK_STR(t->name),
+                           b->params->architecture);
+    }
+    return HK_OK;
+}
+
+/* ---- the whole ---- */
+
+enum { MODEL_STEPS = 2, LAYER_STEPS = 5 }; /* as add_steps() makes them */
+
+/* Layers are no more than the file's tensors. */
+static enum hk_status allocate_plan(struct builder *b)
+{
+    struct hke_plan *p = b->plan;
+    const size_t roles = (size_t)HK_TENSOR_ROLES * (p->layers + 1);
+    p->step = calloc(MODEL_STEPS + (size_t)LAYER_STEPS * p->layers, sizeof *p->step);
+    p->weight = calloc(roles, sizeof *p->weight);
+    p->vector = calloc(roles, sizeof *p->vector);
+    b->bound = calloc(roles, sizeof *b->bound);
+    return p->step != NULL && p->weight != NULL && p->vector != NULL && b->bound != NULL
+               ? HK_OK
+               : hk_fail_nomem(b->err);
+}
+
+static enum hk_status build_plan(struct builder *b)
+{
+    b->budget = hk_file_size(b->plan->file) * WEIGHTS_A_BYTE + WEIGHTS_FREE;
+    set_sizes(b->plan, b->params);
+    b->st = allocate_plan(b);
+    b->more = hk_model_tensor_next(b->params, &b->at, &b->next);
+    bind_tensors(b, false, 0);
+    if (b->st == HK_OK)
+        b->st = add_rope(b);
+    if (b->st == HK_OK)
+        add_steps(b);
+    if (b->st == HK_OK)
+        b->st = refuse_unbound(b);
+    free(b->bound);
+    return b->st;
+}
+
+enum hk_status hke_plan_new(struct hke_plan **out, const struct hk_file *f,
+                            const struct hk_model_params *p, struct hk_error *err)
+{
+    struct hke_plan *plan = calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return hk_fail_nomem(err);
+    plan->file = f;
+    struct builder b = {.plan = plan, .params = p, .err = err};
+    enum hk_status st = build_plan(&b);
+    if (st != HK_OK)
+        hke_plan_free(&plan);
+    else
+        *out = plan;
+    return st;
+}
+
+void hke_plan_free(struct hke_plan **p)
+{
+    struct hke_plan *plan = *p;
+    if (plan == NULL)
+        return;
+    for (size_t i = 0; i < plan->weights; i++)
+        hke_unbind_weight(&plan->weight[i]);
+    for (size_t i = 0; i < plan->vectors; i++)
+        free(plan->vector[i]);
+    for (size_t i = 0; i < plan->ropes; i++)
+        free(plan->rope[i].frequency);
+    free(plan->weight);
+    free(plan->vector);
+    free(plan->step);
+    free(plan);
+    *p = NULL;
+}

@@ -1,0 +1,157 @@
+/* plan.h: what a model computes, as a short list of fused steps with their weights. It is made
+ * once, when the model is loaded, and never changes. A backend (engine/backend.h) runs it. */
+#ifndef HKE_PLAN_H
+#define HKE_PLAN_H
+
+#include "engine/engine.h"
+
+/* ---- weights ---- */
+
+/* Matrices [STACK][ROWS][COLS] of one tensor: all of it, or of each of its matrices the rows from
+ * ROW_BEGIN on. Any type that can be decoded. */
+struct hke_weight {
+    const struct hk_tensor *tensor;
+    struct hk_decoder *decoder;
+    const uint8_t *data; /* of the whole tensor, in the file, if those are rows of TYPE for which
+                            there are kernels; else NULL */
+    unsigned type;       /* enum hkk_type */
+    size_t stack, rows, cols;
+    size_t row_begin, tensor_rows; /* in each matrix of the tensor */
+};
+
+struct hke_shape {
+    size_t stack, rows, cols; /* those of 0 are not there */
+};
+
+/* The tensor NAME of F, which has to have that shape. HK_E_MISSING: there is none; HK_E_FORMAT: it
+ * has another one. */
+HK_MUST enum hk_status hke_find_tensor(const struct hk_tensor **out, const struct hk_file *f,
+                                       const char *name, const struct hke_shape *shape,
+                                       struct hk_error *err);
+/* Bind ROWS rows, from ROW_BEGIN on, of each matrix of T to *OUT. T has two dimensions or three,
+ * and those rows. */
+HK_MUST enum hk_status hke_bind_weight(struct hke_weight *out, const struct hk_file *f,
+                                       const struct hk_tensor *t, size_t row_begin, size_t rows,
+                                       struct hk_error *err);
+void hke_unbind_weight(struct hke_weight *w);
+
+/* Number in the tensor of row ROW of W's matrix INDEX. */
+static inline size_t hke_weight_row(const struct hke_weight *w, size_t index, size_t row)
+{
+    return index * w->tensor_rows + w->row_begin + row;
+}
+
+/* ---- steps ---- */
+
+/* What steps hand on: so many numbers for each token of a batch. */
+enum hke_buffer {
+    HKE_RESIDUAL, /* the sum of what all layers so far gave */
+    HKE_DELTA,    /* what the next step adds to it */
+    HKE_QUERIES,
+    HKE_KEYS,
+    HKE_VALUES,
+    HKE_ATTENDED,
+    HKE_FFN, /* inside the feed-forward part; while it is in use the four before are not */
+    HKE_BUFFERS
+};
+
+struct hke_norm {        /* RMS norm */
+    const float *weight; /* NULL: there is no norm */
+    float epsilon;
+};
+
+enum hke_store { HKE_STORE_NOTHING, HKE_STORE_KEYS, HKE_STORE_VALUES };
+
+enum { HKE_NO_ROPE = -1 };
+
+/* One matrix of a product, and what its result goes through, in this order. */
+struct hke_operand {
+    const struct hke_weight *weight;
+    enum hke_buffer to;
+    size_t head_dim;      /* the following is done to each head; 0: nothing is */
+    const float *bias;    /* NULL: none */
+    struct hke_norm norm; /* of a head */
+    int rope;             /* index of the plan's rope table, or HKE_NO_ROPE */
+    enum hke_store store; /* into the KV cache */
+};
+
+enum hke_activation {
+    HKE_NO_ACTIVATION,
+    HKE_SILU_GATE, /* silu(first operand) * second operand, to where the first goes */
+};
+
+enum hke_step_kind {
+    HKE_EMBED,   /* rows of the embedding to the residual */
+    HKE_PRODUCT, /* matrices times IN: before it residual add, norm, rounding; after it as the
+                    operands say, or the activation */
+    HKE_ATTEND,  /* queries to attended values, over what is in the KV cache */
+    HKE_LOGITS,  /* residual add, norm, product, for tokens whose logits are wanted */
+};
+
+enum { HKE_MAX_OPERANDS = 4 };
+
+struct hke_step {
+    enum hke_step_kind kind;
+    uint32_t layer;
+    bool wanted_only; /* what it gives is of use only to tokens whose logits are wanted */
+
+    enum hke_buffer in;
+    bool add;             /* DELTA to the residual first */
+    struct hke_norm norm; /* then this */
+    struct hke_operand operand[HKE_MAX_OPERANDS];
+    size_t operands;
+    enum hke_activation activation;
+
+    uint32_t cache, cache_layer; /* what it stores to or attends to: class, and layer in that */
+    uint32_t heads;              /* ATTEND: of queries */
+    float scale;                 /* ATTEND: of scores */
+};
+
+/* ---- a plan ---- */
+
+/* Layers whose keys and values have one shape and are kept equally long. */
+struct hke_cache_class {
+    uint32_t layers, kv_heads, key_dim, value_dim;
+};
+
+struct hke_rope_table { /* pair i is rotated by frequency[i] radians from one position to the next
+                         */
+    double *frequency;
+    size_t pairs;
+    double magnitude; /* of what is rotated */
+    bool halves;      /* elements of a pair are PAIRS apart, not neighbours */
+};
+
+enum { HKE_MAX_CACHES = 1, HKE_MAX_ROPES = 1 };
+
+struct hke_plan {
+    const struct hk_file *file;
+    size_t hidden; /* numbers of a token in the residual */
+    size_t vocab;  /* rows of the embedding, and logits of a token */
+    uint32_t layers;
+    size_t elems[HKE_BUFFERS]; /* of a token */
+
+    struct hke_step *step;
+    size_t steps;
+    struct hke_weight *weight; /* all matrices */
+    size_t weights;
+    float **vector; /* all norms and biases, decoded */
+    size_t vectors;
+    struct hke_cache_class cache[HKE_MAX_CACHES];
+    size_t caches;
+    struct hke_rope_table rope[HKE_MAX_ROPES];
+    size_t ropes;
+};
+
+/* The plan of the model in F, whose parameters are P. HK_E_MISSING, HK_E_FORMAT: a tensor is
+ * absent, misshapen, forbidden by the family or of no use in it. */
+HK_MUST enum hk_status hke_plan_new(struct hke_plan **out, const struct hk_file *f,
+                                    const struct hk_model_params *p, struct hk_error *err);
+/* *P becomes NULL. NULL is allowed. */
+void hke_plan_free(struct hke_plan **p);
+
+/* Every matrix can be multiplied with rounded activations. HK_E_UNSUPPORTED names one that cannot,
+ * and its type. */
+HK_MUST enum hk_status hke_check_kernels(const struct hke_plan *p, struct hk_error *err);
+
+#endif
