@@ -10,6 +10,13 @@
  * one thread.
  *  - The library never prints, exits, aborts, reads the environment or keeps state between calls.
  *  - All offsets and sizes are in bytes. A shape has the outermost dimension first.
+ *  - A struct of options begins with its size: the caller sets it to sizeof of the struct, and what
+ * it does not need to zero, which is the default everywhere; NULL in its place means that all are
+ * defaults. New fields come at the end, behind all bytes of the struct as it was. So a program that
+ * was compiled with an older header goes on working, as its size says what it knows; HK_E_USE: no
+ * size, or a field is set that is newer than the library.
+ *  - Structs that the library gives out by pointer may grow at their end, so none is to be copied
+ * by whoever must work with a later version. All others stay as they are within a soname.
  */
 #ifndef HKFMT_H
 #define HKFMT_H
@@ -23,7 +30,11 @@
 extern "C" {
 #endif
 
-#define HKFMT_VERSION "0.1.0"
+/* The version of this header; hk_version() is that of the library. */
+#define HK_VERSION "0.1.0"
+#define HK_VERSION_MAJOR 0
+#define HK_VERSION_MINOR 1
+#define HK_VERSION_PATCH 0
 
 #if defined(__GNUC__)
 #define HK_API __attribute__((visibility("default")))
@@ -34,6 +45,9 @@ extern "C" {
 #define HK_MUST
 #define HK_PRINTF(f, a)
 #endif
+
+/* The version of the library that runs, as HK_VERSION has it. */
+HK_API const char *hk_version(void);
 
 /* ---- errors ---- */
 
@@ -287,10 +301,10 @@ struct hk_tensor {
     uint64_t data_offset, data_size;
     uint64_t residual_offset, residual_size; /* 0, 0 if none */
     uint64_t scale_offset, scale_size;       /* 0, 0 if none */
-    uint16_t block_size;     /* elements per scale of dq4, dq8, dqt; meaningless elsewhere */
-    uint32_t sparsity_ratio; /* bits of an f32 */
-    uint64_t entry_offset;   /* of its entry in the tensor table */
-    uint32_t part;           /* which file of a sharded set it lies in, 0 first */
+    uint16_t block_size; /* elements per scale of dq4, dq8, dqt; meaningless elsewhere */
+    float sparsity_ratio;
+    uint64_t entry_offset; /* of its entry in the tensor table */
+    uint32_t part;         /* which file of a sharded set it lies in, 0 first */
 };
 
 struct hk_record { /* an appendix record */
@@ -300,7 +314,7 @@ struct hk_record { /* an appendix record */
     uint64_t timestamp;              /* Unix seconds */
     uint32_t generation;
     uint32_t data_crc32; /* 0: not recorded */
-    uint32_t metrics[4]; /* bits of four f32: loss, accuracy, pass rate, custom */
+    float metrics[4];    /* loss, accuracy, pass rate, custom; 0: not given */
     uint8_t type;        /* enum hk_record_type; unknown codes are kept */
     uint8_t flags;       /* bit 0 active, bit 1 compressed */
     uint16_t reserved;
@@ -530,14 +544,16 @@ struct hk_loop {
     void *context;
 };
 
-struct hk_work {                /* how the caller wants long work done; all zero is allowed */
+struct hk_work { /* how the caller wants long work done */
+    size_t size;
     const struct hk_loop *loop; /* NULL: one thing after the other */
     /* Bytes read: from any thread, but from one at a time. May be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t all);
     void *arg;
 };
 
-struct hk_hashes {                    /* what hk_hash() is to compute: NULL is not wanted */
+struct hk_hashes { /* what hk_hash() is to compute: NULL is not wanted */
+    size_t size;
     uint8_t (*files)[HK_SHA256_SIZE]; /* of each part, hk_file_parts() of them: all its bytes */
     /* Of each tensor, hk_tensor_count() of them: SHA-256 of its data or, where it has scales or a
      * residual, of the three digests of data, scales and residual put together. A shared_ref has
@@ -545,7 +561,7 @@ struct hk_hashes {                    /* what hk_hash() is to compute: NULL is n
     uint8_t (*tensors)[HK_SHA256_SIZE];
     const bool *chosen; /* one for each tensor: false leaves its digest alone; NULL chooses all */
     uint8_t *base;      /* HK_SHA256_SIZE bytes, see hk_base_digest() */
-    struct hk_work work;
+    const struct hk_work *work; /* may be NULL */
 };
 
 /* Compute what is wanted of F, reading each byte once for the files and once for all else; files
@@ -659,6 +675,7 @@ HK_API void hk_out_discard(struct hk_out **o);
 struct hk_writer; /* streams: describe everything, begin, then give the payload bytes in order */
 
 struct hk_writer_options {
+    size_t size;
     uint32_t alignment;                /* power of two up to HK_MAX_ALIGNMENT; 0 means 128 */
     uint16_t split_index, split_count; /* 0 of 1 for a whole file; split_count 0 means 1 */
     uint32_t
@@ -710,6 +727,7 @@ HK_API void hk_writer_free(struct hk_writer **w);
  * reads what it is about to change: moments, as readers copy it, unless one keeps it
  * (hk_file_keep()). NULL in place of this waits in silence for as long as it takes. */
 struct hk_wait {
+    size_t size;
     bool no_wait; /* fail with HK_E_IO, sys EWOULDBLOCK, instead of waiting */
     /* Called once it has waited for a second: FD is the file, WHOM a clause such as "another
      * program is writing to it". May be NULL. */
@@ -725,14 +743,15 @@ struct hk_wait {
  * hk_rollback() with HK_ROLLBACK_REPAIR removes. Before they are made to count the file that would
  * result is parsed and compared with what was asked. */
 
-struct hk_new_record {
+struct hk_new_record { /* also a struct of options; TYPE has no default */
+    size_t size;
     enum hk_record_type type;
     struct hk_bytes name, target; /* up to 65535 bytes each */
     uint32_t generation;
-    uint64_t timestamp;  /* Unix seconds */
-    uint32_t metrics[4]; /* bits of four f32: loss, accuracy, pass rate, custom */
-    uint8_t flags; /* HK_RECORD_ACTIVE; HK_RECORD_COMPRESSED: the payload is given as it is, of
-                      PLAIN_SIZE bytes, and stored as that size and a zlib stream */
+    uint64_t timestamp; /* Unix seconds */
+    float metrics[4];   /* loss, accuracy, pass rate, custom; 0: not given */
+    uint8_t flags;      /* HK_RECORD_ACTIVE; HK_RECORD_COMPRESSED: the payload is given as it is, of
+                           PLAIN_SIZE bytes, and stored as that size and a zlib stream */
     uint64_t plain_size; /* only of a compressed one */
 };
 
@@ -841,6 +860,7 @@ enum hk_history_choice {
 };
 
 struct hk_convert_options {
+    size_t size;
     uint32_t alignment; /* 0: 128 for .hk; the file's own or 32 for GGUF; others have none */
     void (*progress)(void *arg, uint64_t done, uint64_t all); /* payload bytes; may be NULL */
     /* What TO has no place for and is left out or rounded: one line each. May be NULL. */

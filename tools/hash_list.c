@@ -312,6 +312,7 @@ static size_t tensor_of_line(const struct hk_file *f, const struct hash_line *li
 }
 
 struct wanted {
+    struct hk_work work;
     struct hk_hashes hashes;
     uint8_t base[HK_SHA256_SIZE], file[1][HK_SHA256_SIZE];
     bool *chosen;
@@ -320,7 +321,9 @@ struct wanted {
 static void choose_hashes(struct wanted *w, const struct check *c, const struct hk_file *f)
 {
     const struct group *g = &c->group;
-    *w = (struct wanted){.hashes = {.work = {.loop = c->what->loop, .progress = hash_progress}}};
+    *w = (struct wanted){
+        .work = {.size = sizeof w->work, .loop = c->what->loop, .progress = hash_progress},
+        .hashes = {.size = sizeof w->hashes, .work = &w->work}};
     if (group_has_kind(g, HASH_BASE))
         w->hashes.base = w->base;
     if (group_has_kind(g, HASH_FILE) && hk_file_parts(f) == 1)

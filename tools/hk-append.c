@@ -113,8 +113,8 @@ static void check_record_option(const struct item *item, int option)
 
 static void set_record_metric(struct item *item, int option, const char *value)
 {
-    const float x = (float)tool_double(options[option].name, value, -3e38, 3e38);
-    memcpy(&item->record.metrics[option - OPT_LOSS], &x, sizeof x);
+    item->record.metrics[option - OPT_LOSS] =
+        (float)tool_double(options[option].name, value, -3e38, 3e38);
 }
 
 static void set_record_generation(struct item *item, const char *value)
@@ -269,10 +269,11 @@ static enum hk_status bind_appender_base(const struct job *j, struct hk_appender
                                          const struct hk_file *whole, struct hk_error *err)
 {
     struct hk_loop loop;
+    const struct hk_work work = {.size = sizeof work, .loop = &loop, .progress = show_progress};
     enum hk_status st = j->bind ? tool_loop_new(&loop, 0, err) : HK_OK;
     if (st != HK_OK || !j->bind)
         return st;
-    st = hk_append_bind(a, whole, &(struct hk_work){&loop, show_progress, NULL}, err);
+    st = hk_append_bind(a, whole, &work, err);
     tool_loop_free(&loop);
     return st;
 }
@@ -357,7 +358,8 @@ static void check_new_records(const struct job *j)
 
 int main(int argc, char **argv)
 {
-    struct job j = {.common.record.flags = HK_RECORD_ACTIVE};
+    struct job j = {
+        .common.record = {.size = sizeof(struct hk_new_record), .flags = HK_RECORD_ACTIVE}};
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);

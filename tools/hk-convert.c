@@ -216,7 +216,8 @@ static int convert_input(const struct convert_job *j)
 
 int main(int argc, char **argv)
 {
-    struct convert_job j = {.options = {.dense = HK_TYPE_F16,
+    struct convert_job j = {.options = {.size = sizeof(struct hk_convert_options),
+                                        .dense = HK_TYPE_F16,
                                         .progress = show_converting,
                                         .loss = show_conversion_loss}};
     struct tool_args args;

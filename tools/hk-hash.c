@@ -153,7 +153,8 @@ static int hash_opened_model(const struct job *j, const struct hk_loop *loop, st
 {
     struct hk_error err;
     int status = TOOL_OK;
-    m->hashes = (struct hk_hashes){.work = {.loop = loop, .progress = hash_progress}};
+    const struct hk_work work = {.size = sizeof work, .loop = loop, .progress = hash_progress};
+    m->hashes = (struct hk_hashes){.size = sizeof(struct hk_hashes), .work = &work};
     if (j->file)
         m->hashes.files = alloc_digests(hk_file_parts(m->f));
     if (j->base)

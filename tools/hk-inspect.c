@@ -78,8 +78,6 @@ static json_t *shape_json(const struct hk_tensor *t)
 
 static json_t *tensor_json(const struct hk_file *f, const struct hk_tensor *t)
 {
-    float ratio;
-    memcpy(&ratio, &t->sparsity_ratio, sizeof ratio);
     json_t *v = json_object();
     tool_json_set(v, "name", tool_json_bytes(t->name));
     tool_json_set(v, "type", tool_json_text(hk_type_info(t->type)->name));
@@ -93,7 +91,7 @@ static json_t *tensor_json(const struct hk_file *f, const struct hk_tensor *t)
     tool_json_set(v, "residual_offset", tool_json_uint(t->residual_offset));
     tool_json_set(v, "residual_size", tool_json_uint(t->residual_size));
     tool_json_set(v, "block_size", tool_json_uint(t->block_size));
-    tool_json_set(v, "sparsity_ratio", tool_json_float(ratio));
+    tool_json_set(v, "sparsity_ratio", tool_json_float(t->sparsity_ratio));
     if (hk_file_parts(f) > 1)
         tool_json_set(v, "part", tool_json_uint(t->part));
     return v;

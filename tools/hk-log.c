@@ -118,8 +118,10 @@ static enum hk_status write_adapter_gguf(const struct job *j, struct hk_file *pa
 
 static int extract_adapter(const struct job *j, const struct hk_file *f, size_t i)
 {
-    struct hk_convert_options opt = {
-        .loss = show_extraction_loss, .arg = (void *)(uintptr_t)j, .replace = j->force};
+    struct hk_convert_options opt = {.size = sizeof opt,
+                                     .loss = show_extraction_loss,
+                                     .arg = (void *)(uintptr_t)j,
+                                     .replace = j->force};
     struct hk_file *payload;
     struct hk_error err;
     enum hk_status st = open_record_adapter(j, &payload, f, i, &err);

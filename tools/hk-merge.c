@@ -150,7 +150,10 @@ static void show_merge_loss(void *arg, const char *text)
 int main(int argc, char **argv)
 {
     struct job j = {.type = HK_TYPE_F16,
-                    .convert = {.progress = show_merging, .loss = show_merge_loss, .arg = &j}};
+                    .convert = {.size = sizeof(struct hk_convert_options),
+                                .progress = show_merging,
+                                .loss = show_merge_loss,
+                                .arg = &j}};
     struct tool_args args;
     const char *value;
     tool_begin(&args, &tool, argc, argv);

@@ -125,7 +125,7 @@ int main(int argc, char **argv)
         tool_usage("no PROGRAM given");
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0) {
-        printf("hk %s\n", HK_VERSION);
+        printf("hk %s\n", hk_version());
         return tool_end(TOOL_OK);
     }
     if (strcmp(word, "--help") == 0 || (strcmp(word, "help") == 0 && argc == 2))

@@ -17,7 +17,7 @@ static const char config_key[] = "adapter_config";
 enum hk_status hk_lora_write(struct hk_view *v, const json_t *config, struct hk_out *out,
                              struct hk_error *err)
 {
-    const struct hk_convert_options opt = {.dense = HK_TYPE_F32};
+    const struct hk_convert_options opt = {.size = sizeof opt, .dense = HK_TYPE_F32};
     char *text = json_dumps(config, JSON_COMPACT);
     if (text == NULL)
         return hk_fail_nomem(err);

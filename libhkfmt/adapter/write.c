@@ -1,6 +1,7 @@
 /* Adapters written as files of their own: what the forms have in common. */
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/base/options.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
@@ -39,15 +40,18 @@ static enum hk_status applicable(struct hk_file **payload, struct hk_file **made
 }
 
 enum hk_status hk_adapter_convert(struct hk_file *payload, const struct hk_file *base,
-                                  enum hk_format to, const struct hk_convert_options *opt,
+                                  enum hk_format to, const struct hk_convert_options *given,
                                   struct hk_out *out, struct hk_error *err)
 {
     struct hk_file *made = NULL;
-    enum hk_status st = applicable(&payload, &made, base, err);
+    struct hk_convert_options opt;
+    enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
+    if (st == HK_OK)
+        st = applicable(&payload, &made, base, err);
     if (st == HK_OK && to == HK_FORMAT_GGUF)
-        st = hk_lora_to_gguf(payload, base, opt, out, err);
+        st = hk_lora_to_gguf(payload, base, &opt, out, err);
     else if (st == HK_OK && to == HK_FORMAT_SAFETENSORS)
-        st = hk_convert_to_safetensors(payload, opt, out, err);
+        st = hk_convert_to_safetensors(payload, &opt, out, err);
     else if (st == HK_OK)
         st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "an adapter is not written as one file of %s",
                      hk_format_name(to));
@@ -56,16 +60,19 @@ enum hk_status hk_adapter_convert(struct hk_file *payload, const struct hk_file 
 }
 
 enum hk_status hk_adapter_save(struct hk_file *payload, const struct hk_file *base,
-                               const char *path, const struct hk_convert_options *opt,
+                               const char *path, const struct hk_convert_options *given,
                                struct hk_error *err)
 {
     struct hk_identities input = {0};
     struct hk_file *made = NULL;
-    enum hk_status st = applicable(&payload, &made, base, err);
+    struct hk_convert_options opt;
+    enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
+    if (st == HK_OK)
+        st = applicable(&payload, &made, base, err);
     if (st == HK_OK)
         st = hk_identities_of(base, &input, err);
     if (st == HK_OK)
-        st = hk_lora_save_peft(payload, base, path, opt, &input, err);
+        st = hk_lora_save_peft(payload, base, path, &opt, &input, err);
     hk_identities_free(&input);
     hk_close(&made);
     return st;

@@ -22,6 +22,11 @@ const char *hk_status_name(enum hk_status s)
     return (size_t)s < sizeof names / sizeof *names ? names[s] : "unknown";
 }
 
+const char *hk_version(void)
+{
+    return HK_VERSION;
+}
+
 bool hk_bytes_are(struct hk_bytes b, const char *s)
 {
     return strlen(s) == b.n && memcmp(b.p, s, b.n) == 0;

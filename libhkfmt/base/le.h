@@ -105,4 +105,11 @@ static inline uint64_t div_up(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
+static inline void put_f32(uint8_t *p, float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    put32(p, bits);
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* Locks between those who use one file: ranges of bytes that no file has, locked by open file
  * description (lock.h). */
 #include "libhkfmt/base/lock.h"
+#include "libhkfmt/base/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -217,10 +218,11 @@ enum hk_status hk_lock_open(struct hk_lock *out, const char *path, const struct 
                             struct hk_error *err)
 {
     struct hk_lock lock = {.fd = -1};
-    if (wait != NULL)
-        lock.wait = *wait;
+    enum hk_status st = hk_read_options(&lock.wait, sizeof lock.wait, wait, err);
+    if (st != HK_OK)
+        return st;
     for (;;) {
-        enum hk_status st = open_file(&lock.fd, path, err);
+        st = open_file(&lock.fd, path, err);
         if (st != HK_OK)
             return st;
         st = wait_range(&lock, WRITER, "another program is writing to it", err);

@@ -3,6 +3,7 @@
 #include "libhkfmt/convert/convert.h"
 #include "libhkfmt/base/error.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/options.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
@@ -96,8 +97,10 @@ static enum hk_status to_hk(struct hk_file *f, const struct hk_convert_options *
 {
     const struct hk_bytes appendix =
         opt->history == HK_HISTORY_DROP ? (struct hk_bytes){0} : hk_appendix_bytes(f, 0);
-    struct hk_writer_options options = {
-        .alignment = opt->alignment, .appendix_size = appendix.n, .room = opt->room};
+    struct hk_writer_options options = {.size = sizeof options,
+                                        .alignment = opt->alignment,
+                                        .appendix_size = appendix.n,
+                                        .room = opt->room};
     if (f->format == HK_FORMAT_HK)
         options.flags = f->header.flags;
     choose_split(f, split, &options);
@@ -195,13 +198,16 @@ enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
 }
 
 enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
-                          const struct hk_convert_options *opt, struct hk_out *out,
+                          const struct hk_convert_options *given, struct hk_out *out,
                           struct hk_error *err)
 {
     struct hk_view *v = NULL;
-    enum hk_status status = hk_prepare(&v, f, to, opt, err);
+    struct hk_convert_options opt;
+    enum hk_status status = hk_read_options(&opt, sizeof opt, given, err);
     if (status == HK_OK)
-        status = hk_write_as(v != NULL ? v->file : f, to, opt, NULL, out, err);
+        status = hk_prepare(&v, f, to, &opt, err);
+    if (status == HK_OK)
+        status = hk_write_as(v != NULL ? v->file : f, to, &opt, NULL, out, err);
     hk_view_free(&v);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/adapter.h"
+#include "libhkfmt/base/options.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
@@ -368,22 +369,25 @@ static void release(struct merging *m)
 }
 
 enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items, size_t count,
-                        enum hk_type type, const struct hk_convert_options *opt, struct hk_out *out,
-                        struct hk_error *err)
+                        enum hk_type type, const struct hk_convert_options *given,
+                        struct hk_out *out, struct hk_error *err)
 {
+    struct hk_convert_options opt;
     struct merging m = {.count = count, .type = type};
     if (f->format != HK_FORMAT_HK || count == 0 || type > HK_TYPE_BF16)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        f->format != HK_FORMAT_HK ? "only a .hk has records to merge"
                        : count == 0              ? "no record to merge"
                                                  : "merged tensors are f32, f16 or bf16");
-    enum hk_status status = prepare(&m, f, err);
+    enum hk_status status = hk_read_options(&opt, sizeof opt, given, err);
+    if (status == HK_OK)
+        status = prepare(&m, f, err);
     if (status == HK_OK) {
-        m.v->max_output = opt->max_output;
+        m.v->max_output = opt.max_output;
         status = apply(&m, items, err);
     }
     if (status == HK_OK)
-        status = hk_write_as(m.v->file, HK_FORMAT_HK, opt, NULL, out, err);
+        status = hk_write_as(m.v->file, HK_FORMAT_HK, &opt, NULL, out, err);
     release(&m);
     return status;
 }

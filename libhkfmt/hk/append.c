@@ -8,6 +8,7 @@
 
 #include "libhkfmt/base/compress.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/options.h"
 #include "libhkfmt/base/sha256.h"
 #include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/file.h"
@@ -98,9 +99,7 @@ enum hk_status hk_append_bind(struct hk_appender *a, const struct hk_file *whole
     if (!same_place(&whole->parts[0], &f->parts[0]))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "another file has taken its name since it was looked at");
-    struct hk_hashes h = {.base = a->parent};
-    if (w != NULL)
-        h.work = *w;
+    const struct hk_hashes h = {.size = sizeof h, .base = a->parent, .work = w};
     return hk_hash(whole, &h, err);
 }
 
@@ -207,7 +206,7 @@ static void encode(const struct hk_new_record *r, const uint8_t *parent, uint8_t
     put64(p + 8, r->timestamp);
     memcpy(p + 16, parent, HK_SHA256_SIZE);
     for (size_t i = 0; i < 4; i++)
-        put32(p + 48 + 4 * i, r->metrics[i]);
+        put_f32(p + 48 + 4 * i, r->metrics[i]);
     put16(p + 64, (uint16_t)r->target.n);
 }
 
@@ -263,10 +262,13 @@ static enum hk_status begin(struct hk_appender *a, const struct hk_new_record *r
     return status;
 }
 
-enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_record *r,
+enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_record *given,
                                 struct hk_error *err)
 {
-    enum hk_status status = check_record(a, r, err);
+    struct hk_new_record record, *r = &record;
+    enum hk_status status = hk_read_options(r, sizeof *r, given, err);
+    if (status == HK_OK)
+        status = check_record(a, r, err);
     if (status == HK_OK)
         status = close_record(a, err);
     if (status == HK_OK)
@@ -299,12 +301,14 @@ static enum hk_status append_switch(struct hk_appender *a, const struct hk_new_r
     return hk_append_record(a, &r, err);
 }
 
-enum hk_status hk_append_switch(struct hk_appender *a, const struct hk_new_record *r,
+enum hk_status hk_append_switch(struct hk_appender *a, const struct hk_new_record *given,
                                 struct hk_error *err)
 {
+    struct hk_new_record record, *r = &record;
     const struct hk_file *f = a->h.f;
     const struct hk_record **sorted = hk_sort_records(f);
-    enum hk_status st = sorted == NULL ? hk_fail_nomem(err) : HK_OK;
+    enum hk_status st =
+        sorted == NULL ? hk_fail_nomem(err) : hk_read_options(r, sizeof *r, given, err);
     bool found = false;
     for (size_t i = 0; st == HK_OK && i < f->record_count; i++) {
         const struct hk_bytes name = sorted[i]->name;

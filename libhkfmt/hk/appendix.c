@@ -46,7 +46,7 @@ static void decode(const uint8_t *p, struct hk_record *r)
     r->timestamp = le64(p + 8);
     memcpy(r->parent_hash, p + 16, sizeof r->parent_hash);
     for (size_t i = 0; i < 4; i++)
-        r->metrics[i] = le32(p + 48 + 4 * i);
+        r->metrics[i] = le_f32(p + 48 + 4 * i);
     r->target.n = le16(p + 64);
     r->reserved = le16(p + 66);
     r->data_crc32 = le32(p + 68);
@@ -62,7 +62,7 @@ void hk_encode_record(const struct hk_record *r, uint8_t p[HK_RECORD_HEADER_SIZE
     put64(p + 8, r->timestamp);
     memcpy(p + 16, r->parent_hash, sizeof r->parent_hash);
     for (size_t i = 0; i < 4; i++)
-        put32(p + 48 + 4 * i, r->metrics[i]);
+        put_f32(p + 48 + 4 * i, r->metrics[i]);
     put16(p + 64, (uint16_t)r->target.n);
     put16(p + 66, r->reserved);
     put32(p + 68, r->data_crc32);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/options.h"
 #include "libhkfmt/base/sha256.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/hash.h"
@@ -139,12 +140,12 @@ static enum hk_status combine(const struct plan *p, struct hk_error *err)
     return status == HK_OK && p->want->base != NULL ? base_digest(p, err) : status;
 }
 
-enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h, struct hk_error *err)
+static enum hk_status hash_wanted(const struct hk_file *f, const struct hk_hashes *h,
+                                  const struct hk_work *w, struct hk_error *err)
 {
     if (f->stream != NULL)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a stream has no bytes to go back to");
-    struct plan p = {
-        .f = f, .want = h, .hashing = {.progress = h->work.progress, .arg = h->work.arg}};
+    struct plan p = {.f = f, .want = h, .hashing = {.progress = w->progress, .arg = w->arg}};
     const size_t tensors = f->tensor_count, most = f->part_count + SECTIONS * tensors;
     p.owners = calloc(tensors + 1, sizeof(const struct hk_tensor *));
     p.sections = calloc(tensors + 1, sizeof *p.sections);
@@ -154,7 +155,7 @@ enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h, struc
         p.owners != NULL && p.sections != NULL && p.taken != NULL && p.hashing.tasks != NULL;
     enum hk_status status = good ? plan_all(&p, err) : hk_fail_nomem(err);
     if (status == HK_OK)
-        status = hk_hash_tasks(&p.hashing, h->work.loop, err);
+        status = hk_hash_tasks(&p.hashing, w->loop, err);
     if (status == HK_OK)
         status = combine(&p, err);
     free(p.owners);
@@ -164,8 +165,18 @@ enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h, struc
     return status;
 }
 
+enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h, struct hk_error *err)
+{
+    struct hk_hashes want;
+    struct hk_work work;
+    enum hk_status st = hk_read_options(&want, sizeof want, h, err);
+    if (st == HK_OK)
+        st = hk_read_options(&work, sizeof work, want.work, err);
+    return st == HK_OK ? hash_wanted(f, &want, &work, err) : st;
+}
+
 enum hk_status hk_base_digest(const struct hk_file *f, uint8_t out[HK_SHA256_SIZE],
                               struct hk_error *err)
 {
-    return hk_hash(f, &(struct hk_hashes){.base = out}, err);
+    return hk_hash(f, &(struct hk_hashes){.size = sizeof(struct hk_hashes), .base = out}, err);
 }

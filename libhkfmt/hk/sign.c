@@ -69,9 +69,7 @@ enum hk_status hk_file_digests(const struct hk_file *f, const struct hk_work *w,
                                struct hk_digests *out, struct hk_error *err)
 {
     struct hk_digests d;
-    struct hk_hashes h = {.base = d.base};
-    if (w != NULL)
-        h.work = *w;
+    const struct hk_hashes h = {.size = sizeof h, .base = d.base, .work = w};
     enum hk_status status = hk_hash(f, &h, err);
     if (status == HK_OK)
         status = digest_of(f, add_pairs, d.metadata, err);

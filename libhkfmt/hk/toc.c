@@ -47,7 +47,7 @@ static bool take_sections(struct cursor *c, struct hk_tensor *t)
     t->scale_offset = le64(p + 32);
     t->scale_size = le64(p + 40);
     t->block_size = le16(p + 48);
-    t->sparsity_ratio = le32(p + 50);
+    t->sparsity_ratio = le_f32(p + 50);
     return true;
 }
 

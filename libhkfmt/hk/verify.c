@@ -79,9 +79,7 @@ enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *
     if (!how->payload)
         return HK_OK;
     uint8_t digest[HK_SHA256_SIZE];
-    struct hk_hashes h = {.base = digest};
-    if (how->work != NULL)
-        h.work = *how->work;
+    const struct hk_hashes h = {.size = sizeof h, .base = digest, .work = how->work};
     enum hk_status status = hk_hash(f, &h, err);
     if (status == HK_E_FORMAT)
         return HK_OK; /* a reference that leads nowhere is reported with its tensor */

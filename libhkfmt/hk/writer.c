@@ -7,6 +7,7 @@
 #include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/name_index.h"
+#include "libhkfmt/base/options.h"
 #include "libhkfmt/base/out.h"
 #include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
@@ -48,7 +49,10 @@ static bool power_of_two(uint32_t n)
 enum hk_status hk_writer_new(struct hk_writer **out, const struct hk_writer_options *opt,
                              struct hk_error *err)
 {
-    struct hk_writer_options o = *opt;
+    struct hk_writer_options o;
+    enum hk_status st = hk_read_options(&o, sizeof o, opt, err);
+    if (st != HK_OK)
+        return st;
     o.alignment = o.alignment == 0 ? 128 : o.alignment;
     o.split_count = o.split_count == 0 ? 1 : o.split_count;
     o.flags &= HK_FLAG_HAS_QUANT_TABLE | HK_FLAG_SPARSITY_2_4 | HK_FLAG_RAW_WEIGHT_STORAGE;
@@ -376,7 +380,7 @@ static enum hk_status write_entry(struct hk_writer *w, const struct hk_tensor *t
     put64(p + 32, t->scale_offset);
     put64(p + 40, t->scale_size);
     put16(p + 48, t->block_size);
-    put32(p + 50, t->sparsity_ratio);
+    put_f32(p + 50, t->sparsity_ratio);
     return hk_out_write(w->out, raw, (size_t)(p + 54 - raw), err);
 }
 

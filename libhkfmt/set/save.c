@@ -4,6 +4,7 @@
 
 #include "libhkfmt/set/save.h"
 
+#include "libhkfmt/base/options.h"
 #include "libhkfmt/hk/file.h"
 
 static const char *format_suffix(enum hk_format to)
@@ -90,16 +91,19 @@ static enum hk_status save_prepared(struct hk_file *f, const char *path, enum hk
 }
 
 enum hk_status hk_save(struct hk_file *f, const char *path, enum hk_format to,
-                       const struct hk_convert_options *opt, struct hk_error *err)
+                       const struct hk_convert_options *given, struct hk_error *err)
 {
     struct hk_identities input = {0};
+    struct hk_convert_options opt;
     if (f->stream != NULL)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "several files are made of a file, a stream will not do");
-    enum hk_status st = hk_identities_of(f, &input, err);
+    enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
     if (st == HK_OK)
-        st = to == HK_FORMAT_HF ? hk_save_dir(f, path, opt, &input, err)
-                                : save_prepared(f, path, to, opt, &input, err);
+        st = hk_identities_of(f, &input, err);
+    if (st == HK_OK)
+        st = to == HK_FORMAT_HF ? hk_save_dir(f, path, &opt, &input, err)
+                                : save_prepared(f, path, to, &opt, &input, err);
     hk_identities_free(&input);
     return st;
 }

@@ -277,7 +277,8 @@ static enum hk_status write_shard(const struct hk_saving *s, size_t number,
                                   const struct hk_convert_options *opt, struct hk_out *out,
                                   struct hk_error *err)
 {
-    const struct hk_writer_options split = {.split_index = (uint16_t)number,
+    const struct hk_writer_options split = {.size = sizeof split,
+                                            .split_index = (uint16_t)number,
                                             .split_count = (uint16_t)s->plan.count};
     if (s->plan.count == 1)
         return hk_write_as(s->whole, s->to, opt, NULL, out, err);

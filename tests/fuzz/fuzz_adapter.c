@@ -7,7 +7,8 @@
 
 static void append(const char *path, struct hk_bytes payload)
 {
-    const struct hk_new_record r = {.type = HK_RECORD_LORA_ADAPTER,
+    const struct hk_new_record r = {.size = sizeof r,
+                                    .type = HK_RECORD_LORA_ADAPTER,
                                     .name = {(const uint8_t *)"a", 1},
                                     .generation = 1,
                                     .flags = HK_RECORD_ACTIVE};
@@ -27,8 +28,7 @@ static void merge(struct hk_file *f)
     struct hk_error err;
     int fd = fuzz_file((struct hk_bytes){0});
     fuzz_must(hk_out_fd(&out, fd, &err), &err, "an output");
-    if (fuzz_may(hk_merge(f, &item, 1, HK_TYPE_F32, &(struct hk_convert_options){0}, out, &err),
-                 &err)) {
+    if (fuzz_may(hk_merge(f, &item, 1, HK_TYPE_F32, NULL, out, &err), &err)) {
         fuzz_must(hk_out_commit(&out, &err), &err, "a merged file is written");
         fuzz_must(hk_open_fd(&merged, fd, &err), &err, "a merged file opens");
         fuzz_require(hk_tensor_count(merged) >= hk_tensor_count(f), "merging loses no tensor");

@@ -23,7 +23,7 @@ static int import(const char *name, bool may_be_refused)
 /* FD as the directory NAME; false if that is refused. */
 static bool export(int fd, const char *name, bool may_be_refused)
 {
-    const struct hk_convert_options options = {.dense = HK_TYPE_F32};
+    const struct hk_convert_options options = {.size = sizeof options, .dense = HK_TYPE_F32};
     struct hk_file *f;
     struct hk_error err;
     fuzz_must(hk_open_fd(&f, fd, &err), &err, "what was imported opens");

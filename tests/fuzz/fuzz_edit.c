@@ -191,7 +191,8 @@ static enum hk_status edit(const struct before *b, struct hk_bytes *script, stru
 static enum hk_status append(const struct before *b, struct hk_bytes *script, struct hk_error *err)
 {
     struct hk_appender *a;
-    struct hk_new_record r = {.type = (enum hk_record_type)(fuzz_byte(script) % 6 + 1),
+    struct hk_new_record r = {.size = sizeof r,
+                              .type = (enum hk_record_type)(fuzz_byte(script) % 6 + 1),
                               .generation = fuzz_byte(script) % 4};
     unsigned options = fuzz_byte(script) % 4 == 0 ? HK_APPEND_BIND_BASE : 0;
     enum hk_status st = hk_append_open(&a, fuzz_path(name).text, options, NULL, err);

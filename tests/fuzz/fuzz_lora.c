@@ -5,7 +5,7 @@
 
 static int convert(int payload, const struct hk_file *base, enum hk_format to)
 {
-    const struct hk_convert_options options = {.dense = HK_TYPE_F32};
+    const struct hk_convert_options options = {.size = sizeof options, .dense = HK_TYPE_F32};
     struct hk_file *f;
     struct hk_out *out;
     struct hk_error err;
@@ -29,7 +29,7 @@ static int convert(int payload, const struct hk_file *base, enum hk_format to)
 /* PAYLOAD as the directory NAME, and as a payload again. */
 static void save(int payload, const struct hk_file *base)
 {
-    const struct hk_convert_options options = {.dense = HK_TYPE_F32};
+    const struct hk_convert_options options = {.size = sizeof options, .dense = HK_TYPE_F32};
     const struct fuzz_path path = fuzz_path("peft");
     struct hk_file *f;
     struct hk_error err;

@@ -201,7 +201,7 @@ static struct hke_tokenizer *tokenizer_of(struct vocabulary *v, struct hk_bytes 
     struct hk_file *f;
     struct hk_error err;
     struct hke_tokenizer *t = NULL;
-    const struct hk_writer_options plain = {.room = HK_NO_ROOM};
+    const struct hk_writer_options plain = {.size = sizeof plain, .room = HK_NO_ROOM};
     int fd = fuzz_file((struct hk_bytes){0});
     fuzz_must(hk_writer_new(&v->w, &plain, &err), &err, "a writer");
     describe(v, options, rest);

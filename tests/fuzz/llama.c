@@ -68,7 +68,7 @@ static struct hk_bytes make_llama(void)
     struct hk_out *out;
     struct hk_error err;
     int fd = fuzz_file((struct hk_bytes){0});
-    fuzz_must(hk_writer_new(&w, &(struct hk_writer_options){0}, &err), &err, "a writer");
+    fuzz_must(hk_writer_new(&w, NULL, &err), &err, "a writer");
     describe(w);
     fuzz_must(hk_out_fd(&out, fd, &err), &err, "an output");
     fuzz_must(hk_writer_begin(w, out, &err), &err, "a head");

@@ -67,7 +67,8 @@ void fuzz_read(const struct hk_file *f)
 
 int fuzz_convert(struct hk_file *f, enum hk_format to)
 {
-    const struct hk_convert_options options = {.alignment = to == HK_FORMAT_SAFETENSORS ? 0 : 32,
+    const struct hk_convert_options options = {.size = sizeof options,
+                                               .alignment = to == HK_FORMAT_SAFETENSORS ? 0 : 32,
                                                .max_output = 4 << 20};
     struct hk_out *out;
     struct hk_error err;

@@ -23,6 +23,7 @@ static hk_status write_tensor(const char *path, hk_bytes name, const std::vector
     hk_writer *writer = nullptr;
     hk_out *out = nullptr;
     hk_writer_options options = {};
+    options.size = sizeof options;
     options.alignment = 64;
     hk_tensor t = {};
     t.name = name;

@@ -226,7 +226,7 @@ static inline int mini_file(const char *arch, struct mini_change change)
     struct hk_error err;
     struct hk_out *out;
     int fd = memfd_create("mini", MFD_CLOEXEC);
-    mini_must(hk_writer_new(&m.w, &(struct hk_writer_options){0}, &err), &err);
+    mini_must(hk_writer_new(&m.w, NULL, &err), &err);
     mini_keys(&m);
     mini_tensor(&m, "token_embd.weight", MINI_VOCAB, MINI_WIDTH);
     for (unsigned i = 0; i < MINI_LAYERS; i++)

@@ -116,7 +116,7 @@ static inline enum hk_status mk_open(struct hk_file **out, const void *p, size_t
 static inline enum hk_status mk_convert(struct mk *made, struct hk_file *f, enum hk_format to,
                                         uint32_t alignment, struct hk_error *err)
 {
-    const struct hk_convert_options options = {.alignment = alignment};
+    const struct hk_convert_options options = {.size = sizeof options, .alignment = alignment};
     struct hk_out *out = NULL;
     struct stat st;
     int fd = mk_fd("", 0);

@@ -218,7 +218,7 @@ static inline struct hk_file *model(const char *arch, const struct change *chang
     struct hk_out *out = NULL;
     struct hk_file *f = NULL;
     const int fd = mk_fd("", 0);
-    mk_need(hk_writer_new(&m.w, &(struct hk_writer_options){0}, NULL) == HK_OK, "writer");
+    mk_need(hk_writer_new(&m.w, NULL, NULL) == HK_OK, "writer");
     set_keys(&m);
     add_tensors(&m);
     bool good = hk_out_fd(&out, fd, NULL) == HK_OK && hk_writer_begin(m.w, out, NULL) == HK_OK;
@@ -263,7 +263,8 @@ static inline struct exported export_as(struct hk_file *from, enum hk_type dense
     struct exported e = {0};
     struct hk_view *v = NULL;
     struct hk_out *out = NULL;
-    const struct hk_convert_options opt = {.dense = dense, .loss = note_loss, .arg = e.losses};
+    const struct hk_convert_options opt = {
+        .size = sizeof opt, .dense = dense, .loss = note_loss, .arg = e.losses};
     const int fd = mk_fd("", 0);
     mk_need(hk_view_new(&v, from, &e.err) == HK_OK && hk_out_fd(&out, fd, NULL) == HK_OK, "view");
     e.status = hk_hf_export(v, &opt, &e.files, &e.err);

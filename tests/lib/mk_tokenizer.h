@@ -161,7 +161,7 @@ static inline enum hk_status export_file(const struct hk_file *f, const struct i
                                          int *losses, struct hk_error *err)
 {
     struct hk_side_files files = {0};
-    struct hk_convert_options opt = {.loss = count_loss, .arg = losses};
+    struct hk_convert_options opt = {.size = sizeof opt, .loss = count_loss, .arg = losses};
     enum hk_status s = hk_hf_put_tokenizer(f, &opt, &files, err);
     clear_folder();
     for (size_t i = 0; i < files.count && s == HK_OK; i++)

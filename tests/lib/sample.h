@@ -161,8 +161,10 @@ static inline struct image sample(uint32_t alignment, unsigned records)
     struct hk_error err;
     int fd = memfd_create("sample", MFD_CLOEXEC);
     /* No room: damage to an offset leads into the head, or over a neighbour. */
-    const struct hk_writer_options opt = {
-        .alignment = alignment, .appendix_size = appendix.n, .room = HK_NO_ROOM};
+    const struct hk_writer_options opt = {.size = sizeof opt,
+                                          .alignment = alignment,
+                                          .appendix_size = appendix.n,
+                                          .room = HK_NO_ROOM};
     must(hk_writer_new(&w, &opt, &err), &err, "new");
     add_pairs(w);
     add_tensors(w);

@@ -81,7 +81,7 @@ __attribute__((unused)) static struct hk_writer *begin(void)
 {
     struct hk_writer *w = NULL;
     struct hk_error err;
-    check(hk_writer_new(&w, &(struct hk_writer_options){0}, &err), &err);
+    check(hk_writer_new(&w, NULL, &err), &err);
     return w;
 }
 

@@ -91,7 +91,8 @@ static struct hk_file *with_record(const char *arch, struct mini_change change, 
     struct hk_file *f;
     char path[40];
     const int fd = mini_file(arch, change);
-    const struct hk_new_record r = {.type = HK_RECORD_LORA_ADAPTER,
+    const struct hk_new_record r = {.size = sizeof r,
+                                    .type = HK_RECORD_LORA_ADAPTER,
                                     .name = mini_text("it"),
                                     .target = mini_text("model"),
                                     .generation = 1,
@@ -109,7 +110,7 @@ static struct hk_file *with_record(const char *arch, struct mini_change change, 
 static enum hk_status merge(struct hk_file *f, double scale, struct hk_file **merged,
                             struct hk_error *err)
 {
-    const struct hk_convert_options opt = {0};
+    const struct hk_convert_options opt = {.size = sizeof opt};
     struct hk_out *out;
     const int fd = memfd_create("merged", MFD_CLOEXEC);
     mini_must(hk_out_fd(&out, fd, err), err);

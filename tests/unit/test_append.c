@@ -1,6 +1,7 @@
 /* Appending to the version history and cutting it back, and both broken off at every write:
  * whatever the instant, the file has its old records or its new ones. */
 #include <errno.h>
+#include <math.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -106,7 +107,8 @@ static bool file_is(const struct image *image)
 
 static struct hk_new_record record(const char *name, uint32_t generation)
 {
-    return (struct hk_new_record){.type = HK_RECORD_DELTA_PATCH,
+    return (struct hk_new_record){.size = sizeof(struct hk_new_record),
+                                  .type = HK_RECORD_DELTA_PATCH,
                                   .name = text(name),
                                   .target = text("model"),
                                   .generation = generation,
@@ -256,7 +258,9 @@ static void test_not_waited(void)
     put_file(&image);
     must(hk_open(&f, path, &err), &err, "open");
     must(hk_file_keep(f, HK_KEEP_FILE, &err), &err, "keep");
-    must(hk_append_open(&a, path, 0, &(struct hk_wait){.no_wait = true}, &err), &err, "append");
+    must(hk_append_open(&a, path, 0,
+                        &(struct hk_wait){.size = sizeof(struct hk_wait), .no_wait = true}, &err),
+         &err, "append");
     const struct hk_new_record r = record("beside", 5);
     must(hk_append_record(a, &r, &err), &err, "record");
     must(hk_append_write(a, "payload", 7, &err), &err, "payload");
@@ -284,6 +288,29 @@ static void test_unpadded(void)
        "all is kept %s", err.text);
     free(cut.p);
     free(padded.p);
+    free(image.p);
+}
+
+/* Metrics are the floats that were given, also what no decimal text gives back. */
+static void test_metrics(void)
+{
+    struct image image = sample(128, 0);
+    struct hk_error err = {0};
+    struct hk_appender *a;
+    struct hk_file *f;
+    struct hk_new_record r = record("measured", 1);
+    const float metrics[4] = {0.1F, 1e-45F, -0.0F, INFINITY};
+    memcpy(r.metrics, metrics, sizeof metrics);
+    put_file(&image);
+    must(hk_append_open(&a, path, 0, NULL, &err), &err, "append");
+    must(hk_append_record(a, &r, &err), &err, "record");
+    must(hk_append_commit(&a, &err), &err, "commit");
+    must(hk_open(&f, path, &err), &err, "open");
+    ok(memcmp(hk_record_at(f, 0)->metrics, metrics, sizeof metrics) == 0, "metrics come back");
+    struct image now = get_file();
+    ok(le32(now.p + hk_record_at(f, 0)->offset + 48) == 0x3dcccccd, "and are f32 in the file");
+    free(now.p);
+    hk_close(&f);
     free(image.p);
 }
 
@@ -505,6 +532,7 @@ int main(void)
     test_refused();
     test_not_waited();
     test_unpadded();
+    test_metrics();
     test_seal();
     test_compressed(0);
     test_compressed(1);

@@ -26,8 +26,8 @@ struct hk_make {
 
 static void hk_start(struct hk_make *h, uint64_t appendix)
 {
-    const struct hk_writer_options options = {.appendix_size = appendix,
-                                              .flags = HK_FLAG_RAW_WEIGHT_STORAGE};
+    const struct hk_writer_options options = {
+        .size = sizeof options, .appendix_size = appendix, .flags = HK_FLAG_RAW_WEIGHT_STORAGE};
     mk_need(hk_writer_new(&h->w, &options, NULL) == HK_OK, "hk_writer_new");
 }
 
@@ -199,7 +199,7 @@ static struct hk_file *rich_file(struct mk *made)
     t = tensor("dq8", HK_TYPE_DQ8, 1, 32, 32);
     t.scale_size = 4;
     t.residual_size = 128;
-    t.sparsity_ratio = 0x3f000000;
+    t.sparsity_ratio = 0.5F;
     add(&h, t, 0);
     t = tensor("tiled", HK_TYPE_F32, 16, 16, 1024);
     t.layout = HK_LAYOUT_TILE_16X16;

@@ -27,8 +27,9 @@ static struct all hash_all(const struct hk_file *f, const struct hk_loop *loop)
 {
     struct all a = {0};
     struct hk_error err;
+    const struct hk_work work = {.size = sizeof work, .loop = loop};
     const struct hk_hashes want = {
-        .files = a.files, .tensors = a.tensors, .base = a.base, .work.loop = loop};
+        .size = sizeof want, .files = a.files, .tensors = a.tensors, .base = a.base, .work = &work};
     must(hk_hash(f, &want, &err), &err, "hash");
     return a;
 }
@@ -132,10 +133,14 @@ static void check_chosen(const struct hk_file *f, const struct all *a)
         bool chosen[SAMPLE_TENSORS] = {0};
         size_t calls = 0;
         const struct hk_loop loop = {backwards, &calls};
+        const struct hk_work work = {.size = sizeof work, .loop = &loop};
         chosen[i] = true;
         struct hk_error err;
         must(hk_hash(f,
-                     &(struct hk_hashes){.tensors = tensors, .chosen = chosen, .work.loop = &loop},
+                     &(struct hk_hashes){.size = sizeof(struct hk_hashes),
+                                         .tensors = tensors,
+                                         .chosen = chosen,
+                                         .work = &work},
                      &err),
              &err, "chosen");
         bool alone = true;
@@ -181,8 +186,8 @@ static void check_progress(const struct hk_file *f)
     struct all a;
     struct seen seen = {0};
     struct hk_error err;
-    struct hk_hashes want = {
-        .files = a.files, .base = a.base, .work = {.progress = see, .arg = &seen}};
+    const struct hk_work work = {.size = sizeof work, .progress = see, .arg = &seen};
+    struct hk_hashes want = {.size = sizeof want, .files = a.files, .base = a.base, .work = &work};
     must(hk_hash(f, &want, &err), &err, "hash");
     ok(seen.calls > 1 && !seen.falls && seen.last == seen.all && seen.all > hk_file_size(f),
        "progress rises to the end");

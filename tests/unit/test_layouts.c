@@ -318,7 +318,8 @@ static enum hk_status add_record(struct wanted *w, struct hk_appender *a, struct
     uint8_t payload[5 * MOST_RECORDS + 3];
     const size_t i = w->record_count, n = 5 * i + 3;
     const uint32_t generation = hk_append_generation(a) + chance(2);
-    const struct hk_new_record r = {.type = HK_RECORD_CODE_EVAL,
+    const struct hk_new_record r = {.size = sizeof r,
+                                    .type = HK_RECORD_CODE_EVAL,
                                     .name = text("record"),
                                     .generation = generation,
                                     .flags = HK_RECORD_ACTIVE};

@@ -55,7 +55,7 @@ static struct found check(const struct kind *k, size_t at, uint64_t bits)
     for (size_t i = 0; i < ELEMS; i++)
         put(data + i * k->bytes, k->bytes, i == at ? bits : k->largest);
     int fd = memfd_create("payload", MFD_CLOEXEC);
-    must(hk_writer_new(&w, &(struct hk_writer_options){0}, &err), &err, "new");
+    must(hk_writer_new(&w, NULL, &err), &err, "new");
     must(hk_writer_add(w, &t, 0, &err), &err, "add");
     must(hk_out_fd(&out, fd, &err), &err, "out");
     must(hk_writer_begin(w, out, &err), &err, "begin");

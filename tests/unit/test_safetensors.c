@@ -172,7 +172,7 @@ static struct hk_tensor tensor(const char *name, enum hk_type type, uint64_t row
 static struct hk_file *one(const struct hk_tensor *t, const struct pair *p, uint64_t appendix)
 {
     static const uint8_t bytes[4096];
-    const struct hk_writer_options options = {.appendix_size = appendix};
+    const struct hk_writer_options options = {.size = sizeof options, .appendix_size = appendix};
     struct hk_writer *w;
     struct hk_out *out = NULL;
     int fd = mk_fd("", 0);
@@ -196,7 +196,7 @@ static struct hk_file *all(void)
     char name[TYPES + 2][24];
     uint8_t bytes[8 * 15];
     int fd = mk_fd("", 0);
-    bool good = hk_writer_new(&w, &(struct hk_writer_options){0}, NULL) == HK_OK;
+    bool good = hk_writer_new(&w, NULL, NULL) == HK_OK;
     for (size_t i = 0; i < PAIRS; i++)
         good = good && hk_writer_set(w, text(pairs[i].key), pairs[i].type,
                                      (struct hk_bytes){(const uint8_t *)pairs[i].value, pairs[i].n},

@@ -98,7 +98,8 @@ static const struct kind kinds[] = {
 static enum hk_status save(struct hk_file *f, const struct kind *k, struct watch *w, bool replace,
                            struct hk_error *err)
 {
-    const struct hk_convert_options opt = {.dense = HK_TYPE_F16,
+    const struct hk_convert_options opt = {.size = sizeof opt,
+                                           .dense = HK_TYPE_F16,
                                            .progress = progress,
                                            .arg = w,
                                            .split_size = k->split_size,

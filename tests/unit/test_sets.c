@@ -26,8 +26,8 @@ static void write_shard(const struct shard *s)
     struct hk_error err;
     struct hk_writer *w;
     struct hk_out *o;
-    struct hk_writer_options opt = {.split_index = (uint16_t)s->index,
-                                    .split_count = (uint16_t)s->count};
+    struct hk_writer_options opt = {
+        .size = sizeof opt, .split_index = (uint16_t)s->index, .split_count = (uint16_t)s->count};
     must(hk_writer_new(&w, &opt, &err), &err, "new");
     must(hk_writer_set_string(w, "general.architecture", "llama", &err), &err, "set");
     if (s->key != NULL && s->value != NULL)
@@ -341,9 +341,11 @@ static void test_many(void)
         struct hk_tensor t = {.name = {name, 5}, .type = HK_TYPE_INT8, .ndim = 1, .shape = {0}};
         snprintf(path, sizeof path, "m-%05u-of-%05u.hk", i + 1, MANY);
         snprintf((char *)name, sizeof name, "t%04u", i);
-        must(hk_writer_new(
-                 &w, &(struct hk_writer_options){.split_index = (uint16_t)i, .split_count = MANY},
-                 &err),
+        must(hk_writer_new(&w,
+                           &(struct hk_writer_options){.size = sizeof(struct hk_writer_options),
+                                                       .split_index = (uint16_t)i,
+                                                       .split_count = MANY},
+                           &err),
              &err, "new");
         must(hk_writer_add(w, &t, 0, &err), &err, "add");
         int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);

@@ -63,7 +63,7 @@ struct made {
 static void begin(struct made *m)
 {
     *m = (struct made){0};
-    mk_need(hk_writer_new(&m->w, &(struct hk_writer_options){0}, NULL) == HK_OK, "writer");
+    mk_need(hk_writer_new(&m->w, NULL, NULL) == HK_OK, "writer");
 }
 
 static void set_float(struct made *m, const char *key, double d)
@@ -110,7 +110,7 @@ static struct hk_file *written(struct hk_file *f, enum hk_format to)
     struct hk_file *back = NULL;
     struct hk_error err = {0};
     int fd = mk_fd("", 0);
-    const struct hk_convert_options opt = {0};
+    const struct hk_convert_options opt = {.size = sizeof opt};
     mk_need(hk_out_fd(&out, fd, NULL) == HK_OK, "out");
     mk_need(hk_write_as(f, to, &opt, NULL, out, &err) == HK_OK, err.text);
     mk_need(hk_out_commit(&out, &err) == HK_OK && hk_open_fd(&back, fd, &err) == HK_OK, err.text);
@@ -238,7 +238,7 @@ static bool bytes_are(struct hk_file *f, const char *name, const char *bytes, si
 
 static struct hk_file *to_gguf(struct hk_file *f, struct hk_view **v)
 {
-    const struct hk_convert_options opt = {0};
+    const struct hk_convert_options opt = {.size = sizeof opt};
     struct hk_error err = {0};
     mk_need(hk_prepare(v, f, HK_FORMAT_GGUF, &opt, &err) == HK_OK, err.text);
     return written(*v != NULL ? (*v)->file : f, HK_FORMAT_GGUF);

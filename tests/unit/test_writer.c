@@ -72,7 +72,7 @@ static struct hk_writer *fresh(void)
 {
     struct hk_writer *w;
     struct hk_error err;
-    must(hk_writer_new(&w, &(struct hk_writer_options){0}, &err), &err, "new");
+    must(hk_writer_new(&w, NULL, &err), &err, "new");
     return w;
 }
 
@@ -83,12 +83,21 @@ static void test_refusals(void)
     char name[130];
     memset(name, 'n', 129);
     name[129] = '\0';
-    ok(hk_writer_new(&w, &(struct hk_writer_options){.alignment = 96}, &err) == HK_E_USE,
+    ok(hk_writer_new(
+           &w,
+           &(struct hk_writer_options){.size = sizeof(struct hk_writer_options), .alignment = 96},
+           &err) == HK_E_USE,
        "alignment 96");
-    ok(hk_writer_new(&w, &(struct hk_writer_options){.alignment = 131072}, &err) == HK_E_USE,
+    ok(hk_writer_new(&w,
+                     &(struct hk_writer_options){.size = sizeof(struct hk_writer_options),
+                                                 .alignment = 131072},
+                     &err) == HK_E_USE,
        "alignment 131072");
-    ok(hk_writer_new(&w, &(struct hk_writer_options){.split_index = 2, .split_count = 2}, &err) ==
-           HK_E_USE,
+    ok(hk_writer_new(&w,
+                     &(struct hk_writer_options){.size = sizeof(struct hk_writer_options),
+                                                 .split_index = 2,
+                                                 .split_count = 2},
+                     &err) == HK_E_USE,
        "shard 2 of 2");
     w = fresh();
     ok(hk_writer_set(w, text(""), HK_META_STRING, text("x"), &err) == HK_E_USE, "empty key");

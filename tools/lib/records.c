@@ -25,11 +25,8 @@ static json_t *record_metrics_json(const struct hk_record *r)
 {
     static const char *const names[] = {"loss", "acc", "pass", "custom"};
     json_t *v = json_object();
-    for (size_t i = 0; i < 4; i++) {
-        float metric;
-        memcpy(&metric, &r->metrics[i], sizeof metric);
-        tool_json_set(v, names[i], tool_json_float(metric));
-    }
+    for (size_t i = 0; i < 4; i++)
+        tool_json_set(v, names[i], tool_json_float(r->metrics[i]));
     return v;
 }
 

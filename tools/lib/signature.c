@@ -46,7 +46,8 @@ static void show_progress(void *arg, uint64_t done, uint64_t all)
 
 struct hk_work signature_work(const struct hk_loop *loop)
 {
-    return (struct hk_work){.loop = loop, .progress = show_progress};
+    return (struct hk_work){
+        .size = sizeof(struct hk_work), .loop = loop, .progress = show_progress};
 }
 
 enum hk_status signature_digests(const char *path, const struct hk_loop *loop,

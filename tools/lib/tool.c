@@ -204,7 +204,7 @@ static int take_long_option(struct tool_args *a, const char *word, const char **
         exit(tool_end(TOOL_OK));
     }
     if (strcmp(word, "version") == 0) {
-        printf("%s %s\n", a->tool->name, HK_VERSION);
+        printf("%s %s\n", a->tool->name, hk_version());
         exit(tool_end(TOOL_OK));
     }
     tool_usage("unknown option --%.*s", (int)length, word);

@@ -75,6 +75,8 @@ static void warn_waiting(void *path, int fd, const char *whom)
 
 struct hk_wait tool_wait(const char *path, bool no_wait)
 {
-    return (struct hk_wait){
-        .no_wait = no_wait, .notice = warn_waiting, .arg = (void *)(uintptr_t)path};
+    return (struct hk_wait){.size = sizeof(struct hk_wait),
+                            .no_wait = no_wait,
+                            .notice = warn_waiting,
+                            .arg = (void *)(uintptr_t)path};
 }
