@@ -320,6 +320,15 @@ HK_API HK_MUST enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_
                                        const struct hk_convert_options *opt, struct hk_out *out,
                                        struct hk_error *err);
 
+/* ---- UTF-8, as RFC 3629 has it: nothing overlong, no surrogates ---- */
+
+/* Length of the character at P < END, 0 if it is not well formed or not complete. */
+HK_API unsigned hk_utf8_length(const uint8_t *p, const uint8_t *end);
+/* Code point of the well-formed character of N bytes at P. */
+HK_API uint32_t hk_utf8_code(const uint8_t *p, unsigned n);
+/* How many of the last of N bytes at P begin a character that is not complete: 0 to 3. */
+HK_API unsigned hk_utf8_unfinished(const uint8_t *p, size_t n);
+
 /* ---- how much may be made of a file ---- */
 
 /* Most bytes that are made of F: MOST or, where that is 0, 64 MiB and at least 16 times the size of

@@ -249,11 +249,11 @@ enum hk_status hke_tok_bpe_text(struct tok_run *r, struct hk_bytes text)
     while (p < end) {
         const uint8_t *q = p;
         unsigned n;
-        while (q < end && (n = hke_tok_utf8_char(q, end)) > 0)
+        while (q < end && (n = hk_utf8_length(q, end)) > 0)
             q += n;
         enum hk_status s =
             q > p ? hke_tok_pre_split(r, (struct hk_bytes){p, (size_t)(q - p)}) : HK_OK;
-        for (p = q; q < end && hke_tok_utf8_char(q, end) == 0;)
+        for (p = q; q < end && hk_utf8_length(q, end) == 0;)
             q++;
         if (s == HK_OK && q > p)
             s = hke_tok_word(r, p, (size_t)(q - p));

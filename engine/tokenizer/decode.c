@@ -61,7 +61,7 @@ enum hk_status hke_stream_push(struct hke_stream *s, uint32_t id, struct hke_tex
         out->n = before;
         return st;
     }
-    s->held = out->n > before ? hke_tok_utf8_open(out->p + before, out->n - before) : 0;
+    s->held = out->n > before ? hk_utf8_unfinished(out->p + before, out->n - before) : 0;
     out->n -= s->held;
     if (s->held > 0)
         memcpy(s->hold, out->p + out->n, s->held);

@@ -83,7 +83,7 @@ static struct tok_symbol first_symbol(const struct hke_tokenizer *t, const uint8
         return (struct tok_symbol){.n = 1, .id = t->byte[*p]};
     if (*p < 0x80)
         return (struct tok_symbol){.n = 1, .id = t->letter[*p]};
-    unsigned n = hke_tok_utf8_char(p, end);
+    unsigned n = hk_utf8_length(p, end);
     n = n == 0 ? 1 : n;
     return (struct tok_symbol){.n = n, .id = hke_tok_table_find(&t->words, &t->piece, p, n)};
 }

@@ -34,10 +34,10 @@ static size_t stretch(const uint8_t *p, const uint8_t *end, bool *done)
     size_t n = 0;
     *done = true;
     while (p + n < end) {
-        unsigned len = hke_tok_utf8_char(p + n, end);
+        unsigned len = hk_utf8_length(p + n, end);
         if (len == 0)
             return n > 0 ? n : 1;
-        bool is_stable = hke_tok_is_stable(hke_tok_utf8_code(p + n, len));
+        bool is_stable = hke_tok_is_stable(hk_utf8_code(p + n, len));
         if (is_stable && n > 0)
             return n;
         *done &= is_stable;
@@ -63,8 +63,8 @@ static bool decompose(struct tok_nfc *x, const uint8_t *p, size_t n)
     enum { LONGEST = 4 }; /* code points of one canonical decomposition */
     x->codes = 0;
     for (size_t i = 0; i < n;) {
-        unsigned len = hke_tok_utf8_char(p + i, p + n);
-        int32_t code = (int32_t)hke_tok_utf8_code(p + i, len);
+        unsigned len = hk_utf8_length(p + i, p + n);
+        int32_t code = (int32_t)hk_utf8_code(p + i, len);
         if (!hke_tok_grow(&x->code, &x->code_room, x->codes + LONGEST, sizeof *x->code))
             return false;
         utf8proc_ssize_t k = utf8proc_decompose_char(

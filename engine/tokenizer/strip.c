@@ -98,16 +98,16 @@ static bool is_word(uint32_t c)
 /* Length of the character at P, or that ends at P, and its code; 0 where there is none. */
 static unsigned char_at(const uint8_t *p, const uint8_t *end, uint32_t *code)
 {
-    unsigned n = p < end ? hke_tok_utf8_char(p, end) : 0;
-    *code = n > 0 ? hke_tok_utf8_code(p, n) : 0;
+    unsigned n = p < end ? hk_utf8_length(p, end) : 0;
+    *code = n > 0 ? hk_utf8_code(p, n) : 0;
     return n;
 }
 
 static unsigned char_before(const uint8_t *begin, const uint8_t *p, uint32_t *code)
 {
     for (unsigned n = 1; n <= 4 && n <= (size_t)(p - begin); n++) {
-        if (hke_tok_utf8_char(p - n, p) == n) {
-            *code = hke_tok_utf8_code(p - n, n);
+        if (hk_utf8_length(p - n, p) == n) {
+            *code = hk_utf8_code(p - n, n);
             return n;
         }
     }

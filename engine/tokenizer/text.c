@@ -43,7 +43,7 @@ static size_t unmap_bytes(struct hk_bytes piece, const int16_t byte_of[0x144], u
     size_t n = 0;
     for (size_t i = 0; i < piece.n;) {
         const uint8_t *p = piece.p + i;
-        unsigned len = hke_tok_utf8_char(p, piece.p + piece.n);
+        unsigned len = hk_utf8_length(p, piece.p + piece.n);
         unsigned c = len == 2 ? (unsigned)(p[0] & 0x1f) << 6 | (p[1] & 0x3f) : p[0];
         if (len == 0 || len > 2 || c >= 0x144 || byte_of[c] < 0) {
             memcpy(out, piece.p, piece.n);

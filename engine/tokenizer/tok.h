@@ -167,15 +167,6 @@ void hke_tok_nfc_free(struct tok_nfc *x);
  * known here.) */
 bool hke_tok_is_stable(uint32_t code);
 
-/* ---- UTF-8 (tokenizer/utf8.c) ---- */
-
-/* Length of the well-formed character at P < END (no surrogates, nothing overlong), else 0. */
-unsigned hke_tok_utf8_char(const uint8_t *p, const uint8_t *end);
-/* Code of the well-formed character of N bytes at P. */
-uint32_t hke_tok_utf8_code(const uint8_t *p, unsigned n);
-/* Bytes at the end of P that begin a character and do not yet complete it: 0 to 3. */
-unsigned hke_tok_utf8_open(const uint8_t *p, size_t n);
-
 /* ---- one encoding in progress ---- */
 
 struct tok_symbol {
