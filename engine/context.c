@@ -24,11 +24,6 @@ static const struct hke_backend *backend_of(const struct hke_context *c)
     return c->runner->backend;
 }
 
-static size_t lesser_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static enum hk_status settle_options(struct hke_context *c, const struct hke_context_options *opt,
                                      struct hke_runner_options *out, struct hk_error *err)
 {
@@ -45,7 +40,7 @@ static enum hk_status settle_options(struct hke_context *c, const struct hke_con
             "a context of %zu positions: beyond the %u of the model its rope would change "
             "with the length of the text",
             c->positions, p->context);
-    c->batch = lesser_size(c->batch, c->positions);
+    c->batch = hke_min_size(c->batch, c->positions);
     c->every_logit = opt->every_logit;
     c->sequence.adapters = c->model->adapters;
     *out = (struct hke_runner_options){
@@ -59,7 +54,7 @@ static enum hk_status settle_options(struct hke_context *c, const struct hke_con
         .huge_pages = opt->huge_pages,
     };
     if (c->every_logit && p->vocab < LOGIT_FLOATS)
-        out->logits = lesser_size(LOGIT_FLOATS / p->vocab, c->batch);
+        out->logits = hke_min_size(LOGIT_FLOATS / p->vocab, c->batch);
     return HK_OK;
 }
 
@@ -116,7 +111,7 @@ void hke_context_reset(struct hke_context *c)
 
 void hke_context_rewind(struct hke_context *c, size_t positions)
 {
-    c->sequence.used = lesser_size(c->sequence.used, positions);
+    c->sequence.used = hke_min_size(c->sequence.used, positions);
 }
 
 size_t hke_context_positions(const struct hke_context *c)
@@ -146,8 +141,8 @@ const float *hke_logits(const struct hke_context *c)
 
 /* ---- evaluating ---- */
 
-static enum hk_status check_ids(const struct hke_context *c, const uint32_t *id, size_t n,
-                                struct hk_error *err)
+static enum hk_status check_token_ids(const struct hke_context *c, const uint32_t *id, size_t n,
+                                      struct hk_error *err)
 {
     if (n == 0)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "no tokens to evaluate");
@@ -196,11 +191,11 @@ static enum hk_status eval_batch(struct hke_context *c, const uint32_t *id, size
 enum hk_status hke_eval(struct hke_context *c, const uint32_t *id, size_t n, hke_logits_fn *fn,
                         void *arg, struct hk_error *err)
 {
-    enum hk_status st = check_ids(c, id, n, err);
+    enum hk_status st = check_token_ids(c, id, n, err);
     if (st == HK_OK)
         st = backend_of(c)->reserve(c->runner, &c->sequence, c->sequence.used + n, err);
     for (size_t done = 0; done < n && st == HK_OK;) {
-        const size_t batch = lesser_size(n - done, c->batch);
+        const size_t batch = hke_min_size(n - done, c->batch);
         st = eval_batch(c, id + done, batch, done + batch == n, fn, arg, err);
         done += batch;
     }

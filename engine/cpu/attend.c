@@ -5,11 +5,6 @@
 
 #include "engine/cpu/cpu.h"
 
-static size_t smaller_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Queries: the heads that share KV, of the tokens FIRST .. END-1. */
 struct query_range {
     const struct hke_step *step;
@@ -61,7 +56,7 @@ static size_t set_queries(const struct hke_pass *p, struct hke_worker *own,
         for (size_t head = r->kv * group; head < (r->kv + 1) * group; head++) {
             struct hkk_query *q = &own->query[n++];
             q->q = queries + (t * s->heads + head) * cache_of(p, s)->key_dim;
-            q->visible = smaller_size(p->start + t + 1 - start, HKK_SEGMENT);
+            q->visible = hke_min_size(p->start + t + 1 - start, HKK_SEGMENT);
         }
     *count = n;
     return first;
@@ -132,7 +127,7 @@ static void attend_ranges(const struct hke_pass *p, struct hke_worker *own,
     size_t begin, end;
     while (hke_pool_take(pool, ranges * kv_heads, 1, &begin, &end)) {
         size_t first = from + (ranges - 1 - begin / kv_heads) * each;
-        const struct query_range r = {s, begin % kv_heads, first, smaller_size(first + each, p->n)};
+        const struct query_range r = {s, begin % kv_heads, first, hke_min_size(first + each, p->n)};
         attend_range(p, own, &r);
     }
     hke_pool_barrier(pool);
@@ -183,7 +178,7 @@ static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const
     size_t begin, end;
     while (hke_pool_take(pool, ranges * kv_heads * blocks, 1, &begin, &end)) {
         size_t range = begin / blocks, first = from + range / kv_heads * each;
-        const struct query_range r = {s, range % kv_heads, first, smaller_size(first + each, p->n)};
+        const struct query_range r = {s, range % kv_heads, first, hke_min_size(first + each, p->n)};
         attend_part(p, own, &r, begin % blocks, from);
     }
     hke_pool_barrier(pool);

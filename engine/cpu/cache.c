@@ -63,7 +63,7 @@ static enum hk_status add_span(struct hke_cpu *c, struct hk_error *err)
     if (add_bytes(HKK_SEGMENT * sizeof(float), cos_sin_elems(c->plan), &cos_sin, &all) &&
         add_bytes(parts, sizeof(struct hkk_attention), &part, &all) &&
         add_bytes(parts, c->max_value_dim * sizeof(float), &accumulators, &all))
-        base = hke_alloc(all, c->opt.huge_pages);
+        base = hke_alloc_pages(all, c->opt.huge_pages);
     if (base == NULL)
         return hk_fail_nomem(err);
     struct hke_span *s = &c->span[c->spans];
@@ -106,14 +106,14 @@ static size_t halves_of_layer(const struct hke_cache_class *c)
     return c->kv_heads * (keys_of_head(c) + values_of_head(c));
 }
 
-static enum hk_status add_block(struct hke_cpu *c, struct hke_kv *kv, size_t i,
-                                struct hk_error *err)
+static enum hk_status add_kv_block(struct hke_cpu *c, struct hke_kv *kv, size_t i,
+                                   struct hk_error *err)
 {
     const struct hke_cache_class *class = &c->plan->cache[i];
     size_t bytes, all = 0;
     uint16_t *block = NULL;
     if (add_bytes(class->layers, halves_of_layer(class) * sizeof *block, &bytes, &all))
-        block = hke_alloc(all, c->opt.huge_pages);
+        block = hke_alloc_pages(all, c->opt.huge_pages);
     if (block == NULL)
         return hk_fail_nomem(err);
     kv->cache[i].block[kv->cache[i].blocks++] = block;
@@ -141,7 +141,7 @@ enum hk_status hke_cpu_reserve(struct hke_runner *r, struct hke_sequence *s, siz
         st = add_span(c, err);
     for (size_t i = 0; i < c->plan->caches; i++)
         while (st == HK_OK && s->kv->cache[i].blocks < blocks_for(positions))
-            st = add_block(c, s->kv, i, err);
+            st = add_kv_block(c, s->kv, i, err);
     return st;
 }
 

@@ -3,7 +3,6 @@
 #include "engine/cpu/cores.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,49 +11,50 @@
 #include <unistd.h>
 
 #include "engine/cpu/pool.h"
+#include "engine/cpu/sys.h"
 
 enum {
-    MOST_CPUS = 8192, /* what the kernel can be configured for */
+    MAX_CPUS = 8192, /* what the kernel can be configured for */
     WORD = 8 * sizeof(unsigned long),
 };
 
 struct cpus {
-    unsigned long word[MOST_CPUS / WORD]; /* laid out as the kernel's and cpu_set_t */
+    unsigned long word[MAX_CPUS / WORD]; /* laid out as the kernel's and cpu_set_t */
 };
 
-static void add(struct cpus *c, unsigned cpu)
+static void add_cpu(struct cpus *c, unsigned cpu)
 {
     c->word[cpu / WORD] |= 1UL << cpu % WORD;
 }
 
-static bool has(const struct cpus *c, unsigned cpu)
+static bool contains_cpu(const struct cpus *c, unsigned cpu)
 {
     return c->word[cpu / WORD] >> cpu % WORD & 1;
 }
 
-static unsigned count(const struct cpus *c)
+static unsigned count_cpus(const struct cpus *c)
 {
     unsigned n = 0;
-    for (size_t i = 0; i < MOST_CPUS / WORD; i++)
+    for (size_t i = 0; i < MAX_CPUS / WORD; i++)
         n += (unsigned)__builtin_popcountl(c->word[i]);
     return n;
 }
 
 /* C gets smaller, unless nothing would be left. */
-static void limit(struct cpus *c, const struct cpus *to)
+static void limit_cpus(struct cpus *c, const struct cpus *to)
 {
     struct cpus both;
-    for (size_t i = 0; i < MOST_CPUS / WORD; i++)
+    for (size_t i = 0; i < MAX_CPUS / WORD; i++)
         both.word[i] = c->word[i] & to->word[i];
-    if (count(&both) > 0)
+    if (count_cpus(&both) > 0)
         *c = both;
 }
 
 /* ---- files ---- */
 
 /* The beginning of a small file as text; false where it cannot be read. */
-__attribute__((format(printf, 3, 4))) static bool read_text(char *text, size_t size,
-                                                            const char *path, ...)
+__attribute__((format(printf, 3, 4))) static bool read_small_file(char *text, size_t size,
+                                                                  const char *path, ...)
 {
     char name[4096];
     va_list ap;
@@ -72,8 +72,8 @@ __attribute__((format(printf, 3, 4))) static bool read_text(char *text, size_t s
     return n > 0;
 }
 
-/* A number below MOST_CPUS at *S. */
-static bool read_cpu(const char **s, unsigned *cpu)
+/* A number below MAX_CPUS at *S. */
+static bool parse_cpu_number(const char **s, unsigned *cpu)
 {
     char *end;
     if (**s < '0' || **s > '9')
@@ -81,23 +81,23 @@ static bool read_cpu(const char **s, unsigned *cpu)
     unsigned long v = strtoul(*s, &end, 10);
     *s = end;
     *cpu = (unsigned)v;
-    return v < MOST_CPUS;
+    return v < MAX_CPUS;
 }
 
 /* False where TEXT is not a list, or an empty one. */
-static bool read_list(struct cpus *out, const char *text)
+static bool parse_cpu_list(struct cpus *out, const char *text)
 {
     *out = (struct cpus){0};
     const char *s = text;
     for (;;) {
         unsigned first, last;
-        if (!read_cpu(&s, &first))
+        if (!parse_cpu_number(&s, &first))
             return false;
         last = first;
-        if (*s == '-' && (s++, !read_cpu(&s, &last)))
+        if (*s == '-' && (s++, !parse_cpu_number(&s, &last)))
             return false;
         for (unsigned cpu = first; cpu <= last; cpu++)
-            add(out, cpu);
+            add_cpu(out, cpu);
         if (*s != ',')
             return *s == '\n' || *s == '\0';
         s++;
@@ -107,10 +107,10 @@ static bool read_list(struct cpus *out, const char *text)
 /* ---- processors ---- */
 
 /* Affinity of this thread. */
-static bool own_affinity(struct cpus *out)
+static bool read_own_affinity(struct cpus *out)
 {
     *out = (struct cpus){0};
-    return sched_getaffinity(0, sizeof *out, (cpu_set_t *)(void *)out->word) == 0 && count(out) > 0;
+    return hke_read_affinity(out->word, sizeof out->word) && count_cpus(out) > 0;
 }
 
 /* Without a list of those that run, they are taken to be those allowed; without either, one. */
@@ -118,17 +118,17 @@ static void find_processors(struct cpus *online, struct cpus *allowed, const cha
                             const char *list)
 {
     char text[8192];
-    bool known = list != NULL ? read_list(allowed, list) : own_affinity(allowed);
-    if (!read_text(text, sizeof text, "%s/sys/devices/system/cpu/online", root) ||
-        !read_list(online, text)) {
+    bool known = list != NULL ? parse_cpu_list(allowed, list) : read_own_affinity(allowed);
+    if (!read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/online", root) ||
+        !parse_cpu_list(online, text)) {
         if (!known)
-            read_list(allowed, "0");
+            parse_cpu_list(allowed, "0");
         *online = *allowed;
         return;
     }
     if (!known)
         *allowed = *online;
-    limit(allowed, online);
+    limit_cpus(allowed, online);
 }
 
 /* ---- cores ---- */
@@ -139,9 +139,9 @@ static bool read_core(struct cpus *core, unsigned cpu, const char *root)
     static const char *const names[] = {"core_cpus_list", "thread_siblings_list"};
     char text[8192];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (read_text(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/topology/%s", root, cpu,
-                      names[i]))
-            return read_list(core, text);
+        if (read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/topology/%s", root,
+                            cpu, names[i]))
+            return parse_cpu_list(core, text);
     return false;
 }
 
@@ -152,7 +152,7 @@ static bool leads_core(const struct cpus *cpus, unsigned cpu, const char *root)
     if (!read_core(&core, cpu, root))
         return true;
     for (unsigned other = 0; other < cpu; other++)
-        if (has(&core, other) && has(cpus, other))
+        if (contains_cpu(&core, other) && contains_cpu(cpus, other))
             return false;
     return true;
 }
@@ -161,17 +161,18 @@ static bool leads_core(const struct cpus *cpus, unsigned cpu, const char *root)
 static void keep_leaders(struct cpus *cpus, const char *root)
 {
     struct cpus leaders = {0};
-    for (unsigned cpu = 0; cpu < MOST_CPUS; cpu++)
-        if (has(cpus, cpu) && leads_core(cpus, cpu, root))
-            add(&leaders, cpu);
+    for (unsigned cpu = 0; cpu < MAX_CPUS; cpu++)
+        if (contains_cpu(cpus, cpu) && leads_core(cpus, cpu, root))
+            add_cpu(&leaders, cpu);
     *cpus = leaders;
 }
 
 /* Relative speed of a processor, the fastest of a machine being 1024; 0 where it is not known. */
-static unsigned long capacity(unsigned cpu, const char *root)
+static unsigned long read_capacity(unsigned cpu, const char *root)
 {
     char text[32];
-    return read_text(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/cpu_capacity", root, cpu)
+    return read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/cpu_capacity", root,
+                           cpu)
                ? strtoul(text, NULL, 10)
                : 0;
 }
@@ -180,17 +181,17 @@ static unsigned long capacity(unsigned cpu, const char *root)
  * the fastest here. (Small cores have a quarter to two fifths.) */
 static void keep_capable(struct cpus *cpus, const char *root)
 {
-    unsigned long most = 0;
-    for (unsigned cpu = 0; cpu < MOST_CPUS; cpu++) {
-        unsigned long c = has(cpus, cpu) ? capacity(cpu, root) : 0;
-        most = c > most ? c : most;
+    unsigned long max = 0;
+    for (unsigned cpu = 0; cpu < MAX_CPUS; cpu++) {
+        unsigned long c = contains_cpu(cpus, cpu) ? read_capacity(cpu, root) : 0;
+        max = c > max ? c : max;
     }
-    if (most == 0)
+    if (max == 0)
         return;
     struct cpus fast = {0};
-    for (unsigned cpu = 0; cpu < MOST_CPUS; cpu++)
-        if (has(cpus, cpu) && capacity(cpu, root) >= most - most / 2)
-            add(&fast, cpu);
+    for (unsigned cpu = 0; cpu < MAX_CPUS; cpu++)
+        if (contains_cpu(cpus, cpu) && read_capacity(cpu, root) >= max - max / 2)
+            add_cpu(&fast, cpu);
     *cpus = fast;
 }
 
@@ -200,9 +201,9 @@ static void keep_fast(struct cpus *cpus, const char *root)
 {
     char text[8192];
     struct cpus fast;
-    if (read_text(text, sizeof text, "%s/sys/devices/cpu_core/cpus", root) &&
-        read_list(&fast, text))
-        limit(cpus, &fast);
+    if (read_small_file(text, sizeof text, "%s/sys/devices/cpu_core/cpus", root) &&
+        parse_cpu_list(&fast, text))
+        limit_cpus(cpus, &fast);
     else
         keep_capable(cpus, root);
 }
@@ -217,7 +218,7 @@ struct hierarchy {
 };
 
 /* Whether the comma separated LIST has the controller "cpu". */
-static bool has_cpu(const char *list, size_t n)
+static bool lists_cpu_controller(const char *list, size_t n)
 {
     for (const char *end = list + n; list < end;) {
         size_t length = strcspn(list, ",: \n");
@@ -228,10 +229,11 @@ static bool has_cpu(const char *list, size_t n)
     return false;
 }
 
-typedef bool line_fn(struct hierarchy *h, const char *line);
+typedef bool match_line_fn(struct hierarchy *h, const char *line);
 
 /* The first line of a file that FN takes. */
-static bool find_line(struct hierarchy *h, const char *root, const char *path, line_fn *fn)
+static bool find_matching_line(struct hierarchy *h, const char *root, const char *path,
+                               match_line_fn *fn)
 {
     char name[4096], *line = NULL;
     size_t room = 0;
@@ -249,27 +251,27 @@ static bool find_line(struct hierarchy *h, const char *root, const char *path, l
 }
 
 /* /proc/self/cgroup: "4:cpu,cpuacct:/path" or, for version 2, "0::/path". */
-static bool take_path(struct hierarchy *h, const char *line)
+static bool match_group_path(struct hierarchy *h, const char *line)
 {
     const char *list = strchr(line, ':');
     const char *path = list != NULL ? strchr(list + 1, ':') : NULL;
     if (path == NULL)
         return false;
     size_t n = (size_t)(path - list - 1);
-    if (h->second ? n > 0 : !has_cpu(list + 1, n))
+    if (h->second ? n > 0 : !lists_cpu_controller(list + 1, n))
         return false;
     return sscanf(path + 1, "%1023[^\n]", h->path) == 1;
 }
 
 /* /proc/self/mountinfo: "30 23 0:26 /mounted /mount rw,... shared:4 - cgroup2 source rw,..." */
-static bool take_mount(struct hierarchy *h, const char *line)
+static bool match_group_mount(struct hierarchy *h, const char *line)
 {
     char type[32], options[1024];
     const char *rest = strstr(line, " - ");
     if (rest == NULL || sscanf(rest, " - %31s %*s %1023s", type, options) != 2)
         return false;
     if (strcmp(type, h->second ? "cgroup2" : "cgroup") != 0 ||
-        (!h->second && !has_cpu(options, strlen(options))))
+        (!h->second && !lists_cpu_controller(options, strlen(options))))
         return false;
     return sscanf(line, "%*s %*s %*s %1023s %1023s", h->mounted, h->mount) == 2;
 }
@@ -280,18 +282,19 @@ static double group_quota(const struct hierarchy *h, const char *root, const cha
     char text[64], period_text[32];
     long long quota = 0, period = 0;
     if (h->second) {
-        if (!read_text(text, sizeof text, "%s%s/cpu.max", root, dir) ||
+        if (!read_small_file(text, sizeof text, "%s%s/cpu.max", root, dir) ||
             sscanf(text, "%lld %lld", &quota, &period) != 2)
             return 0;
-    } else if (read_text(text, sizeof text, "%s%s/cpu.cfs_quota_us", root, dir) &&
-               read_text(period_text, sizeof period_text, "%s%s/cpu.cfs_period_us", root, dir)) {
+    } else if (read_small_file(text, sizeof text, "%s%s/cpu.cfs_quota_us", root, dir) &&
+               read_small_file(period_text, sizeof period_text, "%s%s/cpu.cfs_period_us", root,
+                               dir)) {
         quota = strtoll(text, NULL, 10);
         period = strtoll(period_text, NULL, 10);
     }
     return quota > 0 && period > 0 ? (double)quota / (double)period : 0;
 }
 
-static double smaller(double a, double b)
+static double smaller_quota(double a, double b)
 {
     return b == 0 || (a > 0 && a < b) ? a : b;
 }
@@ -300,8 +303,8 @@ static double smaller(double a, double b)
 static double hierarchy_quota(bool second, const char *root)
 {
     struct hierarchy h = {.second = second};
-    if (!find_line(&h, root, "/proc/self/cgroup", take_path) ||
-        !find_line(&h, root, "/proc/self/mountinfo", take_mount))
+    if (!find_matching_line(&h, root, "/proc/self/cgroup", match_group_path) ||
+        !find_matching_line(&h, root, "/proc/self/mountinfo", match_group_mount))
         return 0;
     size_t above = strcmp(h.mounted, "/") == 0 ? 0 : strlen(h.mounted);
     bool inside =
@@ -312,14 +315,14 @@ static double hierarchy_quota(bool second, const char *root)
     double quota = group_quota(&h, root, dir);
     while (strlen(dir) > top) {
         *strrchr(dir, '/') = '\0';
-        quota = smaller(quota, group_quota(&h, root, dir));
+        quota = smaller_quota(quota, group_quota(&h, root, dir));
     }
     return quota;
 }
 
 static double find_quota(const char *root)
 {
-    return smaller(hierarchy_quota(true, root), hierarchy_quota(false, root));
+    return smaller_quota(hierarchy_quota(true, root), hierarchy_quota(false, root));
 }
 
 /* N, but not more than the quota has to do, rounded up. */
@@ -337,12 +340,12 @@ void hke_cores_find(struct hke_cores *out, const char *root, const char *allowed
 {
     struct cpus online, cpus;
     find_processors(&online, &cpus, root, allowed);
-    out->logical = count(&online);
-    out->allowed = count(&cpus);
+    out->logical = count_cpus(&online);
+    out->allowed = count_cpus(&cpus);
     keep_leaders(&cpus, root);
-    out->physical = count(&cpus);
+    out->physical = count_cpus(&cpus);
     keep_fast(&cpus, root);
-    out->fast = count(&cpus);
+    out->fast = count_cpus(&cpus);
     out->quota = find_quota(root);
     unsigned threads = within_quota(out->fast, out->quota);
     out->threads = threads < HKE_MAX_THREADS ? threads : HKE_MAX_THREADS;
@@ -351,5 +354,5 @@ void hke_cores_find(struct hke_cores *out, const char *root, const char *allowed
 unsigned hke_cores_usable(void)
 {
     struct cpus allowed;
-    return own_affinity(&allowed) ? within_quota(count(&allowed), find_quota("")) : 1;
+    return read_own_affinity(&allowed) ? within_quota(count_cpus(&allowed), find_quota("")) : 1;
 }

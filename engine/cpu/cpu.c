@@ -149,7 +149,7 @@ static enum hk_status allocate_buffers(struct hke_cpu *c, struct hk_error *err)
         return hk_fail_nomem(err);
     cut_all_buffers(&a, c);
     if (!a.too_big)
-        c->arena = hke_alloc(a.used, c->opt.huge_pages);
+        c->arena = hke_alloc_pages(a.used, c->opt.huge_pages);
     if (c->arena == NULL)
         return hk_fail_nomem(err);
     a = (struct arena){.base = c->arena};
@@ -157,9 +157,39 @@ static enum hk_status allocate_buffers(struct hke_cpu *c, struct hk_error *err)
     return HK_OK;
 }
 
+/* ---- what needs kernels ---- */
+
+/* Matrices can be multiplied with rounded activations. */
+static enum hk_status need_kernels(const struct hke_weight *w, const struct hk_file *f,
+                                   struct hk_error *err)
+{
+    const struct hk_tensor *target;
+    if (hke_has_kernels(w))
+        return HK_OK;
+    enum hk_status st = hk_tensor_resolve(f, w->tensor, &target, err);
+    if (st != HK_OK)
+        return st;
+    const char *form = target->scale_size > 0 || target->sparsity != HK_SPARSITY_NONE ||
+                               target->layout != HK_LAYOUT_ROW_MAJOR
+                           ? " in this layout"
+                           : "";
+    return hk_fail(err, HK_E_UNSUPPORTED, w->tensor->entry_offset,
+                   "tensor %.*s: there are no kernels for type %s%s; it runs with --activations "
+                   "f32",
+                   HK_STR(w->tensor->name), hk_type_info(target->type)->name, form);
+}
+
+static enum hk_status check_kernels(const struct hke_plan *p, struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < p->weights && st == HK_OK; i++)
+        st = need_kernels(&p->weight[i], p->file, err);
+    return st;
+}
+
 /* ---- open and close ---- */
 
-static enum hk_status start_threads(struct hke_cpu *c, struct hk_error *err)
+static enum hk_status choose_threads_and_kernels(struct hke_cpu *c, struct hk_error *err)
 {
     unsigned threads = c->opt.threads;
     if (threads == 0) {
@@ -191,7 +221,7 @@ static enum hk_status open_cpu(struct hke_runner **out, const struct hke_plan *p
 {
     enum hk_status st = HK_OK;
     if (opt->activations != HKE_ACTIVATIONS_F32)
-        st = hke_check_kernels(p, err);
+        st = check_kernels(p, err);
     if (st != HK_OK)
         return st;
     struct hke_cpu *c = calloc(1, sizeof *c);
@@ -201,7 +231,7 @@ static enum hk_status open_cpu(struct hke_runner **out, const struct hke_plan *p
     c->plan = p;
     c->opt = *opt;
     find_sizes(c);
-    st = start_threads(c, err);
+    st = choose_threads_and_kernels(c, err);
     if (st == HK_OK)
         st = allocate_buffers(c, err);
     if (st != HK_OK)

@@ -5,6 +5,7 @@
 
 #include "engine/backend.h"
 #include "engine/cpu/pool.h"
+#include "engine/cpu/sys.h"
 #include "kernels/kernels.h"
 
 enum {
@@ -103,6 +104,8 @@ struct hke_input {
     float *low[HKE_MAX_OPERANDS]; /* [n][rank], set by hke_project_adapters() */
 };
 
+/* There are kernels for rows of W where they lie. */
+bool hke_has_kernels(const struct hke_weight *w);
 /* X is [n][cols]. Rounded in memory that all share, or OWN where a pass has one token. */
 void hke_set_input(const struct hke_pass *p, const struct hke_worker *own, const struct hke_step *s,
                    const float *x, size_t n, struct hke_input *in);
@@ -153,9 +156,5 @@ uint16_t *hke_keys_of(const struct hke_pass *p, const struct hke_step *s, size_t
                       size_t block);
 uint16_t *hke_values_of(const struct hke_pass *p, const struct hke_step *s, size_t head,
                         size_t block);
-
-/* memory.c: SIZE bytes (a multiple of HKK_ALIGN), aligned to HKK_ALIGN; free() them. HUGE_PAGES: on
- * large pages, where they fill some. */
-void *hke_alloc(size_t size, bool huge_pages);
 
 #endif

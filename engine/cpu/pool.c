@@ -2,8 +2,6 @@
  * there is one way to wait: read a word, then spin, then sleep in the kernel until it changes. */
 #include "engine/cpu/pool.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,11 +9,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "engine/cpu/cores.h"
+#include "engine/cpu/sys.h"
 
 enum {
     LINE = 128,           /* processors fetch lines of 64 bytes in pairs */
@@ -55,12 +52,7 @@ struct hke_pool {
 
 /* ---- waiting ---- */
 
-static long futex(atomic_uint *word, int operation, unsigned value)
-{
-    return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
-}
-
-static void relax(void)
+static void pause_processor(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -71,30 +63,30 @@ static void relax(void)
 #endif
 }
 
-static int64_t nanoseconds(void)
+static int64_t monotonic_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static bool passed(struct hke_pool *p, unsigned epoch)
+static bool has_passed(struct hke_pool *p, unsigned epoch)
 {
     return atomic_load_explicit(&p->epoch, memory_order_acquire) != epoch;
 }
 
 /* Whether the epoch passed while spinning. Where workers share processors it is soon given up.
  * SINCE is when it began, or 0 where it was over before a look at the clock. */
-static bool spin(struct hke_pool *p, unsigned epoch, int64_t *since)
+static bool spin_until_passed(struct hke_pool *p, unsigned epoch, int64_t *since)
 {
     *since = 0;
     for (;;) {
         for (int i = 0; i < ROUND; i++) {
-            if (passed(p, epoch))
+            if (has_passed(p, epoch))
                 return true;
-            relax();
+            pause_processor();
         }
-        int64_t now = nanoseconds();
+        int64_t now = monotonic_ns();
         if (*since == 0)
             *since = now;
         if (p->crowded || now - *since >= SPIN_NS)
@@ -103,54 +95,55 @@ static bool spin(struct hke_pool *p, unsigned epoch, int64_t *since)
 }
 
 /* The kernel compares the word before it lets the thread sleep, after the sleeper has been counted;
- * release() changes the word before it looks for sleepers. So one of the two sees the other. */
+ * open_barrier() changes the word before it looks for sleepers. So one of the two sees the other.
+ */
 static void sleep_until_passed(struct hke_pool *p, unsigned epoch)
 {
     atomic_fetch_add(&p->sleepers, 1);
-    while (!passed(p, epoch))
-        futex(&p->epoch, FUTEX_WAIT, epoch);
+    while (!has_passed(p, epoch))
+        hke_futex_wait(&p->epoch, epoch);
     atomic_fetch_sub_explicit(&p->sleepers, 1, memory_order_relaxed);
 }
 
 /* Gives how long it took, which is 0 for very short. */
-static int64_t await(struct hke_pool *p, unsigned epoch)
+static int64_t wait_for_epoch(struct hke_pool *p, unsigned epoch)
 {
     int64_t since;
-    bool done = spin(p, epoch, &since);
+    bool done = spin_until_passed(p, epoch, &since);
     for (int i = p->crowded ? CROWDED_YIELDS : YIELDS; !done && i > 0; i--) {
         sched_yield();
-        done = passed(p, epoch);
+        done = has_passed(p, epoch);
     }
     if (!done)
         sleep_until_passed(p, epoch);
-    return since != 0 ? nanoseconds() - since : 0;
+    return since != 0 ? monotonic_ns() - since : 0;
 }
 
 /* ---- the barrier ---- */
 
-static void release(struct hke_pool *p)
+static void open_barrier(struct hke_pool *p)
 {
     atomic_store_explicit(&p->arrived, 0, memory_order_relaxed);
     atomic_store_explicit(&p->taken, 0, memory_order_relaxed);
     atomic_fetch_add(&p->epoch, 1);
     if (atomic_load(&p->sleepers) > 0)
-        futex(&p->epoch, FUTEX_WAKE, INT_MAX);
+        hke_futex_wake_all(&p->epoch);
 }
 
 /* Count N as arrived; true for whoever completes the workers. */
-static bool arrive(struct hke_pool *p, unsigned n)
+static bool arrive_at_barrier(struct hke_pool *p, unsigned n)
 {
     return atomic_fetch_add_explicit(&p->arrived, n, memory_order_acq_rel) + n == p->workers;
 }
 
 /* Gives how long the others were waited for. */
-static int64_t meet(struct hke_pool *p)
+static int64_t meet_at_barrier(struct hke_pool *p)
 {
     /* It cannot pass before this thread has arrived, so this is the current one. */
     unsigned epoch = atomic_load_explicit(&p->epoch, memory_order_relaxed);
-    if (!arrive(p, 1))
-        return await(p, epoch);
-    release(p);
+    if (!arrive_at_barrier(p, 1))
+        return wait_for_epoch(p, epoch);
+    open_barrier(p);
     return 0;
 }
 
@@ -160,7 +153,7 @@ void hke_pool_barrier(struct hke_pool *p)
         atomic_store_explicit(&p->taken, 0, memory_order_relaxed);
         return;
     }
-    int64_t waited = meet(p);
+    int64_t waited = meet_at_barrier(p);
     if (waited > 0 && pthread_equal(pthread_self(), p->owner))
         p->waited += waited;
 }
@@ -200,16 +193,16 @@ void hke_pool_run_alone(struct hke_pool *p, hke_pool_fn *fn, void *arg)
 /* Alone the caller takes as long as all workers' shares, so with W workers it is sooner where it
  * waits for more than 1 - 1 / W of the time: where they share processors with each other or with
  * other programs. Finding that out again costs a run as slow, so not before many times as long. */
-static void judge(struct hke_pool *p, int64_t start)
+static void judge_run(struct hke_pool *p, int64_t start)
 {
-    int64_t now = nanoseconds(), took = now - start;
+    int64_t now = monotonic_ns(), took = now - start;
     bool hindered = (double)(took - p->waited) * p->workers < (double)took;
     p->alone_until = hindered ? now + ALONE_TIMES * took : 0;
 }
 
 bool hke_pool_hindered(const struct hke_pool *p)
 {
-    return p->alone_until != 0 && nanoseconds() < p->alone_until;
+    return p->alone_until != 0 && monotonic_ns() < p->alone_until;
 }
 
 void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg)
@@ -221,30 +214,30 @@ void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg)
     p->fn = fn;
     p->arg = arg;
     p->waited = 0;
-    int64_t start = nanoseconds();
-    meet(p);
+    int64_t start = monotonic_ns();
+    meet_at_barrier(p);
     fn(arg, 0, p->workers);
-    p->waited += meet(p);
-    judge(p, start);
+    p->waited += meet_at_barrier(p);
+    judge_run(p, start);
 }
 
 /* ---- threads ---- */
 
-static void *work(void *arg)
+static void *work_until_stopped(void *arg)
 {
     const struct worker *w = arg;
     struct hke_pool *p = w->pool;
     for (;;) {
-        meet(p);
+        meet_at_barrier(p);
         if (p->fn == NULL)
             return NULL;
         p->fn(p->arg, w->number, p->workers);
-        meet(p);
+        meet_at_barrier(p);
     }
 }
 
 /* Signals are for the threads that the program knows of. */
-static int start(struct hke_pool *p)
+static int start_workers(struct hke_pool *p)
 {
     sigset_t all, old;
     sigfillset(&all);
@@ -253,7 +246,7 @@ static int start(struct hke_pool *p)
     while (failed == 0 && p->started + 1 < p->workers) {
         struct worker *w = &p->worker[p->started];
         *w = (struct worker){.pool = p, .number = p->started + 1};
-        failed = pthread_create(&w->thread, NULL, work, w);
+        failed = pthread_create(&w->thread, NULL, work_until_stopped, w);
         p->started += failed == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -262,11 +255,11 @@ static int start(struct hke_pool *p)
 
 /* The threads wait for the start of a run. This thread arrives there for itself and for those that
  * were never started. */
-static void stop(struct hke_pool *p)
+static void stop_workers(struct hke_pool *p)
 {
     p->fn = NULL;
-    if (arrive(p, p->workers - p->started))
-        release(p);
+    if (arrive_at_barrier(p, p->workers - p->started))
+        open_barrier(p);
     for (unsigned i = 0; i < p->started; i++)
         pthread_join(p->worker[i].thread, NULL);
 }
@@ -282,7 +275,7 @@ enum hk_status hke_pool_new(unsigned threads, struct hke_pool **out, struct hk_e
         return hk_fail_nomem(err);
     *p = (struct hke_pool){
         .workers = threads, .crowded = threads > hke_cores_usable(), .owner = pthread_self()};
-    int failed = start(p);
+    int failed = start_workers(p);
     if (failed != 0) {
         unsigned number = p->started + 1;
         hke_pool_free(&p);
@@ -296,7 +289,7 @@ void hke_pool_free(struct hke_pool **p)
 {
     if (*p == NULL)
         return;
-    stop(*p);
+    stop_workers(*p);
     free(*p);
     *p = NULL;
 }

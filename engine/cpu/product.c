@@ -3,14 +3,7 @@
  *
  * With adapters y = W x + B (A x), where x is not rounded. Of A x a dot product is the kernels' for
  * f32; of B the sum goes from the first rank to the last, in f32. */
-#include <string.h>
-
 #include "engine/cpu/cpu.h"
-
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Products use rows where they lie; where activations are not rounded, only float rows. */
 static enum hkk_kind activation_kind(const struct hke_cpu *c, const struct hke_weight *w)
@@ -18,9 +11,15 @@ static enum hkk_kind activation_kind(const struct hke_cpu *c, const struct hke_w
     return c->opt.activations == HKE_ACTIVATIONS_F32 ? HKK_KIND_F32 : hkk_kind_of(w->type);
 }
 
+bool hke_has_kernels(const struct hke_weight *w)
+{
+    return w->data != NULL && hkk_kind_of(w->type) != HKK_KIND_NONE &&
+           w->cols % hkk_block_elems(w->type) == 0;
+}
+
 static bool multiplies_in_place(const struct hke_cpu *c, const struct hke_weight *w)
 {
-    return w->data != NULL && activation_kind(c, w) == hkk_kind_of(w->type);
+    return hke_has_kernels(w) && activation_kind(c, w) == hkk_kind_of(w->type);
 }
 
 /* ---- activations ---- */
@@ -133,28 +132,16 @@ static void add_adapters(const struct hke_input *in, size_t i, size_t begin, siz
 
 /* ---- rows ---- */
 
-static void swap_rows_on_big_endian(float *x, size_t n)
-{
-    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        bits = __builtin_bswap32(bits);
-        memcpy(x + i, &bits, sizeof bits);
-    }
-}
-
 static void multiply_decoded_rows(const struct hke_pass *p, struct hke_worker *own,
                                   const struct hke_weight *w, const struct hkk_acts *a,
                                   size_t begin, size_t end, float *y, size_t stride)
 {
     const struct hkk_matrix m = {(const uint8_t *)own->row, w->cols};
     for (size_t r = begin; r < end; r += HKE_ROW_GROUP) {
-        size_t n = min_size(end - r, HKE_ROW_GROUP);
+        size_t n = hke_min_size(end - r, HKE_ROW_GROUP);
         hk_decoder_read(w->decoder, (uint64_t)hke_weight_row(w, 0, r) * w->cols, n * w->cols,
                         own->row);
-        swap_rows_on_big_endian(own->row, n * w->cols);
+        hke_to_file_order(own->row, n * w->cols);
         p->cpu->kernels->matmul[HKK_F32](&m, 0, n, a, y + (r - begin), stride, own->scratch);
     }
 }
@@ -203,7 +190,7 @@ bool hke_multiply_share(const struct hke_pass *p, struct hke_worker *own,
     for (size_t i = 0; i < s->operands && before < *end; i++) {
         const size_t rows = s->operand[i].weight->rows;
         size_t from = *begin > before ? (*begin - before) * to[i].unit : 0;
-        size_t stop = min_size((*end - before) * to[i].unit, rows);
+        size_t stop = hke_min_size((*end - before) * to[i].unit, rows);
         if (from < stop)
             multiply_rows(p, own, in, i, from, stop, to[i].y + from, rows);
         before += units_of(s->operand[i].weight, to[i].unit);
@@ -229,7 +216,7 @@ void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
     const size_t grain = hke_pool_grain(pool, total, HKE_FFN_ROWS / HKE_ROW_GROUP);
     size_t begin, end;
     while (hke_pool_take(pool, total, grain, &begin, &end)) {
-        size_t from = begin * HKE_ROW_GROUP, to = min_size(end * HKE_ROW_GROUP, rows);
+        size_t from = begin * HKE_ROW_GROUP, to = hke_min_size(end * HKE_ROW_GROUP, rows);
         multiply_rows(p, own, in, 0, from, to, y + from, rows);
         multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);
         for (size_t t = 0; t < n; t++)

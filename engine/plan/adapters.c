@@ -48,18 +48,6 @@ const struct hke_low_rank *hke_low_rank_of(const struct hke_adapters *adapters,
 
 /* ---- adding one ---- */
 
-static void swap_floats_on_big_endian(float *x, size_t n)
-{
-    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        bits = __builtin_bswap32(bits);
-        memcpy(x + i, &bits, sizeof bits);
-    }
-}
-
 /* LOW, which is of W, and PAIR, SCALE times, become one of the rank of both. */
 static enum hk_status stack_ranks(struct hke_low_rank *low, const struct hke_weight *w,
                                   const struct hk_low_rank *pair, double scale,
@@ -96,8 +84,7 @@ static enum hk_status add_to_product(struct hke_adapters *adapters, const struct
     enum hk_status st = stack_ranks(low, w, pair, scale, err);
     if (st != HK_OK)
         return st;
-    swap_floats_on_big_endian(low->a + (low->rank - pair->rank) * w->cols,
-                              (size_t)pair->rank * w->cols);
+    hke_to_file_order(low->a + (low->rank - pair->rank) * w->cols, (size_t)pair->rank * w->cols);
     if (low->rank > adapters->max_rank)
         adapters->max_rank = low->rank;
     return HK_OK;
@@ -120,8 +107,9 @@ static bool changes_product(const struct hk_low_rank *pair, const struct hke_ste
     return s->kind == HKE_PRODUCT && pair->use == HK_USE_MATRIX && w->tensor == pair->base;
 }
 
-static enum hk_status add_pair(struct hke_adapters *adapters, const struct hk_low_rank *pair,
-                               double scale, struct hk_error *err)
+static enum hk_status add_low_rank_pair(struct hke_adapters *adapters,
+                                        const struct hk_low_rank *pair, double scale,
+                                        struct hk_error *err)
 {
     const struct hke_plan *p = adapters->plan;
     enum hk_status st = HK_OK;
@@ -151,6 +139,6 @@ enum hk_status hke_adapters_add(struct hke_adapters *adapters, const struct hk_a
     }
     enum hk_status st = HK_OK;
     for (size_t i = 0; st == HK_OK && i < hk_adapter_count(a); i++)
-        st = add_pair(adapters, hk_adapter_at(a, i), scale, err);
+        st = add_low_rank_pair(adapters, hk_adapter_at(a, i), scale, err);
     return st;
 }

@@ -52,8 +52,8 @@ static enum hk_status count_tokens(struct hke_model *m, const struct hk_file *f,
 }
 
 /* The embedding, or NULL. */
-static const struct hk_tensor *find_embedding(const struct hk_file *f,
-                                              const struct hk_model_params *p)
+static const struct hk_tensor *find_embedding_tensor(const struct hk_file *f,
+                                                     const struct hk_model_params *p)
 {
     struct hk_model_tensor t;
     size_t at = 0;
@@ -67,7 +67,7 @@ static const struct hk_tensor *find_embedding(const struct hk_file *f,
 static enum hk_status count_vocab(struct hke_model *m, const struct hk_file *f,
                                   struct hk_error *err)
 {
-    const struct hk_tensor *t = find_embedding(f, &m->params);
+    const struct hk_tensor *t = find_embedding_tensor(f, &m->params);
     if (t == NULL)
         return HK_OK; /* hke_plan_new() says so */
     if (t->ndim != 2 || t->shape[0] == 0 || t->shape[0] > INT32_MAX)

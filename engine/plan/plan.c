@@ -8,7 +8,85 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- binding ---- */
+/* ---- one tensor ---- */
+
+/* Those of 0 are not there. */
+struct tensor_shape {
+    size_t stack, rows, cols;
+};
+
+enum { SHAPE_TEXT = 96 };
+
+/* "16 x 8" into TEXT. */
+static void print_shape(char text[SHAPE_TEXT], const uint64_t *dim, unsigned ndim)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < ndim && at < SHAPE_TEXT; i++)
+        at +=
+            (size_t)snprintf(text + at, SHAPE_TEXT - at, "%s%" PRIu64, i > 0 ? " x " : "", dim[i]);
+}
+
+static enum hk_status find_tensor(const struct hk_tensor **out, const struct hk_file *f,
+                                  const char *name, const struct tensor_shape *shape,
+                                  struct hk_error *err)
+{
+    char is[SHAPE_TEXT], want[SHAPE_TEXT];
+    const uint64_t dim[] = {shape->stack, shape->rows, shape->cols};
+    const unsigned ndim = shape->stack > 0 ? 3 : shape->rows > 0 ? 2 : 1, absent = 3 - ndim;
+    const struct hk_tensor *t = hk_tensor_find(f, name);
+    if (t == NULL)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", name);
+    bool fits = t->ndim == ndim;
+    for (unsigned i = 0; fits && i < ndim; i++)
+        fits = t->shape[i] == dim[absent + i];
+    if (fits) {
+        *out = t;
+        return HK_OK;
+    }
+    print_shape(is, t->shape, t->ndim);
+    print_shape(want, dim + absent, ndim);
+    return hk_fail(err, HK_E_FORMAT, t->entry_offset, "tensor %.*s is %s, but the model has it %s",
+                   HK_STR(t->name), is, want);
+}
+
+enum hk_status hke_bind_weight(struct hke_weight *out, const struct hk_file *f,
+                               const struct hk_tensor *t, size_t row_begin, size_t rows,
+                               struct hk_error *err)
+{
+    const uint64_t *dim = t->shape + t->ndim - 2;
+    struct hke_weight w = {.tensor = t,
+                           .stack = t->ndim > 2 ? (size_t)t->shape[0] : 1,
+                           .rows = rows,
+                           .cols = (size_t)dim[1],
+                           .row_begin = row_begin,
+                           .tensor_rows = (size_t)dim[0]};
+    enum hk_status st = hk_decoder_new(&w.decoder, f, t, err);
+    if (st != HK_OK)
+        return st;
+    w.data = hk_decoder_rows(w.decoder, &w.type);
+    *out = w;
+    return HK_OK;
+}
+
+void hke_unbind_weight(struct hke_weight *w)
+{
+    hk_decoder_free(&w->decoder);
+}
+
+void hke_to_file_order(float *x, size_t n)
+{
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits = __builtin_bswap32(bits);
+        memcpy(x + i, &bits, sizeof bits);
+    }
+}
+
+/* ---- all tensors ---- */
 
 struct builder {
     struct hke_plan *plan;
@@ -93,11 +171,11 @@ static enum hk_status decode_vector(struct builder *b, const struct hk_tensor *t
 
 static enum hk_status bind_tensor(struct builder *b, const struct hk_model_tensor *as)
 {
-    const struct hke_shape shape = {0, as->rows, as->cols};
-    const struct hk_tensor *t;
+    const struct tensor_shape shape = {0, as->rows, as->cols};
+    const struct hk_tensor *t = NULL;
     if (as->optional && hk_tensor_find(b->plan->file, as->name) == NULL)
         return HK_OK;
-    enum hk_status st = hke_find_tensor(&t, b->plan->file, as->name, &shape, b->err);
+    enum hk_status st = find_tensor(&t, b->plan->file, as->name, &shape, b->err);
     if (st != HK_OK)
         return st;
     b->bound[b->count++] = t;

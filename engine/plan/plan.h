@@ -5,6 +5,11 @@
 
 #include "engine/engine.h"
 
+static inline size_t hke_min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* ---- weights ---- */
 
 /* Matrices [STACK][ROWS][COLS] of one tensor: all of it, or of each of its matrices the rows from
@@ -12,28 +17,21 @@
 struct hke_weight {
     const struct hk_tensor *tensor;
     struct hk_decoder *decoder;
-    const uint8_t *data; /* of the whole tensor, in the file, if those are rows of TYPE for which
-                            there are kernels; else NULL */
-    unsigned type;       /* enum hkk_type */
+    const uint8_t *data; /* of the whole tensor, in the file, if that is nothing but rows of TYPE;
+                            else NULL */
+    unsigned type;       /* enum hk_type */
     size_t stack, rows, cols;
     size_t row_begin, tensor_rows; /* in each matrix of the tensor */
 };
 
-struct hke_shape {
-    size_t stack, rows, cols; /* those of 0 are not there */
-};
-
-/* The tensor NAME of F, which has to have that shape. HK_E_MISSING: there is none; HK_E_FORMAT: it
- * has another one. */
-HK_MUST enum hk_status hke_find_tensor(const struct hk_tensor **out, const struct hk_file *f,
-                                       const char *name, const struct hke_shape *shape,
-                                       struct hk_error *err);
 /* Bind ROWS rows, from ROW_BEGIN on, of each matrix of T to *OUT. T has two dimensions or three,
  * and those rows. */
 HK_MUST enum hk_status hke_bind_weight(struct hke_weight *out, const struct hk_file *f,
                                        const struct hk_tensor *t, size_t row_begin, size_t rows,
                                        struct hk_error *err);
 void hke_unbind_weight(struct hke_weight *w);
+/* Floats as those of weights lie in a file. */
+void hke_to_file_order(float *x, size_t n);
 
 /* Number in the tensor of row ROW of W's matrix INDEX. */
 static inline size_t hke_weight_row(const struct hke_weight *w, size_t index, size_t row)
@@ -149,9 +147,5 @@ HK_MUST enum hk_status hke_plan_new(struct hke_plan **out, const struct hk_file 
                                     const struct hk_model_params *p, struct hk_error *err);
 /* *P becomes NULL. NULL is allowed. */
 void hke_plan_free(struct hke_plan **p);
-
-/* Every matrix can be multiplied with rounded activations. HK_E_UNSUPPORTED names one that cannot,
- * and its type. */
-HK_MUST enum hk_status hke_check_kernels(const struct hke_plan *p, struct hk_error *err);
 
 #endif

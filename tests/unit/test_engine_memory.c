@@ -86,7 +86,7 @@ static void test_alloc(void)
     bool good = true;
     for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
         size_t size = sizes[i / 2], align = i % 2 && size > HKK_ALIGN ? 2 << 20 : HKK_ALIGN;
-        char *p = hke_alloc(size, i % 2);
+        char *p = hke_alloc_pages(size, i % 2);
         good = good && p != NULL && (uintptr_t)p % align == 0;
         if (p != NULL)
             memset(p, 1, size);
