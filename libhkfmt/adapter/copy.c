@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/adapter.h"
-#include "libhkfmt/base/narrow.h"
 #include "libhkfmt/hkmodel.h"
+#include "libhkfmt/tensor/narrow.h"
 
 struct comparing {
     struct hk_decoder *copy, *base;

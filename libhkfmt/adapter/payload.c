@@ -5,9 +5,9 @@
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
-#include "libhkfmt/base/compress.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/compress.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"

@@ -1,6 +1,8 @@
 /* Output that appears whole or not at all. A regular file is written without a name (O_TMPFILE), so
  * that even a kill leaves nothing behind, and is linked into place at the end; where the file
  * system cannot do that, under a temporary name. */
+#include "libhkfmt/base/out.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -12,7 +14,6 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/base/out.h"
 #include "libhkfmt/hkmodel.h"
 
 enum { BUFFER_SIZE = 1 << 20 };
@@ -194,6 +195,16 @@ static enum hk_status flush(struct hk_out *o, struct hk_error *err)
 void hk_out_limit(struct hk_out *o, uint64_t limit)
 {
     o->limit = limit;
+}
+
+enum hk_status hk_check_output(uint64_t size, uint64_t limit, struct hk_error *err)
+{
+    if (size <= limit)
+        return HK_OK;
+    return hk_fail(
+        err, HK_E_RANGE, HK_NO_OFFSET,
+        "would write more than %llu bytes, the limit for this input; --max-output raises it",
+        (unsigned long long)limit);
 }
 
 enum hk_status hk_out_expect(const struct hk_out *o, uint64_t n, struct hk_error *err)

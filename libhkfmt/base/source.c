@@ -34,6 +34,18 @@ enum hk_status hk_source_read(const struct hk_source *s, void *p, size_t n, uint
     return HK_OK;
 }
 
+enum hk_status hk_source_copy(const struct hk_source *s, struct hk_arena *arena,
+                              struct hk_bytes *out, uint64_t at, uint64_t n, struct hk_error *err)
+{
+    uint8_t *p = n > SIZE_MAX ? NULL : hk_arena_block(arena, (size_t)n);
+    if (p == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status st = hk_source_read(s, p, (size_t)n, at, err);
+    if (st == HK_OK)
+        *out = (struct hk_bytes){p, (size_t)n};
+    return st;
+}
+
 bool hk_source_zero(const struct hk_source *s, uint64_t n, uint64_t at)
 {
     uint8_t piece[256];

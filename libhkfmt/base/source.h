@@ -3,7 +3,7 @@
 #ifndef HK_SOURCE_H
 #define HK_SOURCE_H
 
-#include "libhkfmt/hkfmt.h"
+#include "libhkfmt/base/arena.h"
 
 struct hk_patch { /* bytes that are not written yet */
     uint64_t at;
@@ -21,6 +21,9 @@ struct hk_source {
 /* Copy N bytes at offset AT, which lie before SIZE. HK_E_IO: the file has become shorter. */
 enum hk_status hk_source_read(const struct hk_source *s, void *p, size_t n, uint64_t at,
                               struct hk_error *err);
+/* The same to memory of ARENA. */
+enum hk_status hk_source_copy(const struct hk_source *s, struct hk_arena *arena,
+                              struct hk_bytes *out, uint64_t at, uint64_t n, struct hk_error *err);
 /* Whether the N bytes at AT, which lie before SIZE, are zero; unreadable ones are not. */
 bool hk_source_zero(const struct hk_source *s, uint64_t n, uint64_t at);
 

@@ -3,11 +3,11 @@
 
 #include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/base/narrow.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/tensor/geometry.h"
+#include "libhkfmt/tensor/narrow.h"
 
 static enum hk_status take_metadata(struct hk_view *v, struct hk_error *err)
 {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/base/narrow.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/tensor/narrow.h"
 
 enum { STEP = 1 << 16 }; /* elements decoded at once */
 

@@ -88,8 +88,6 @@ enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uin
 
 /* ---- from a pipe (gguf/stream.c) ---- */
 
-struct hk_stream;
-void hk_stream_free(struct hk_stream *stream);
 /* All up to END, where the model ends, has come, and no other model follows. */
 enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error *err);
 

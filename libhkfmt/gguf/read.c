@@ -3,9 +3,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/file.h"
-#include "libhkfmt/hk/several.h"
 
 static bool check_gguf_version(struct gguf_reader *r, uint32_t version)
 {
@@ -312,6 +312,27 @@ static bool place_gguf_tensors(struct gguf_reader *r, struct hk_file *f)
     return check_no_overlap(r, f);
 }
 
+static bool part_has_model(const struct hk_part *part, uint64_t at)
+{
+    return at < part->size && hk_starts_model(part->map + at, part->size - at);
+}
+
+/* Where in the file of F another model follows; 0 where none does. */
+static uint64_t find_next_model(const struct hk_file *f)
+{
+    const struct hk_header *h = &f->header;
+    uint64_t end = h->tensor_toc_offset + h->tensor_toc_size, padded;
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (t->data_offset + t->data_size > end)
+            end = t->data_offset + t->data_size;
+    }
+    if (part_has_model(&f->parts[0], end))
+        return end;
+    return align_ok(end, h->alignment, &padded) && part_has_model(&f->parts[0], padded) ? padded
+                                                                                        : 0;
+}
+
 enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
                              struct hk_error *err)
 {
@@ -331,6 +352,6 @@ enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uin
         return r.status;
     if (head != NULL)
         *head = f->header.tensor_data_offset;
-    const uint64_t next = stream ? 0 : hk_next_in_gguf(f);
+    const uint64_t next = stream ? 0 : find_next_model(f);
     return next == 0 ? HK_OK : hk_fail(err, HK_E_FORMAT, next, HK_SEVERAL_FILES);
 }

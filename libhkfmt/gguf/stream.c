@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/fault.h"
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/file.h"
-#include "libhkfmt/hk/foreign.h"
-#include "libhkfmt/hk/several.h"
 
 enum { FIRST_READ = 64 * 1024, SKIP_SIZE = 64 * 1024 };
 
@@ -21,7 +20,7 @@ struct hk_stream {
     uint64_t read; /* end of what hk_stream_read() gave last */
 };
 
-void hk_stream_free(struct hk_stream *s)
+static void free_stream(struct hk_stream *s)
 {
     free(s->buf);
     free(s);
@@ -131,6 +130,7 @@ enum hk_status hk_open_stream(struct hk_file **out, int fd, struct hk_error *err
     }
     s->fd = fd;
     f->stream = s;
+    f->free_stream = free_stream;
     enum hk_status st = read_head(f, err);
     if (st == HK_OK)
         st = index_names(f, err);

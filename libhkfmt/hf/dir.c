@@ -9,7 +9,6 @@
 
 #include "libhkfmt/base/buf.h"
 #include "libhkfmt/base/json_tree.h"
-#include "libhkfmt/base/map.h"
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/hk/file.h"
 

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "libhkfmt/base/compress.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/options.h"
 #include "libhkfmt/base/sha256.h"
+#include "libhkfmt/hk/compress.h"
 #include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/history.h"
 #include "libhkfmt/hk/outcome.h"
-#include "libhkfmt/hk/record_state.h"
+#include "libhkfmt/hk/records.h"
 #include "libhkfmt/hk/wire.h"
 
 struct pending { /* a record whose header is not written yet */

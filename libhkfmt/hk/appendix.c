@@ -5,7 +5,8 @@
 #include "libhkfmt/base/bytes.h"
 #include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/base/lock.h"
+#include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
@@ -37,38 +38,6 @@ static const uint8_t *walk_look(struct walk *w, size_t n)
     return w->st == HK_OK ? w->piece + (w->at - w->piece_at) : NULL;
 }
 
-static void decode(const uint8_t *p, struct hk_record *r)
-{
-    r->type = p[0];
-    r->flags = p[1];
-    r->name.n = le16(p + 2);
-    r->generation = le32(p + 4);
-    r->timestamp = le64(p + 8);
-    memcpy(r->parent_hash, p + 16, sizeof r->parent_hash);
-    for (size_t i = 0; i < 4; i++)
-        r->metrics[i] = le_f32(p + 48 + 4 * i);
-    r->target.n = le16(p + 64);
-    r->reserved = le16(p + 66);
-    r->data_crc32 = le32(p + 68);
-    r->data_size = le64(p + 72);
-}
-
-void hk_encode_record(const struct hk_record *r, uint8_t p[HK_RECORD_HEADER_SIZE])
-{
-    p[0] = r->type;
-    p[1] = r->flags;
-    put16(p + 2, (uint16_t)r->name.n);
-    put32(p + 4, r->generation);
-    put64(p + 8, r->timestamp);
-    memcpy(p + 16, r->parent_hash, sizeof r->parent_hash);
-    for (size_t i = 0; i < 4; i++)
-        put_f32(p + 48 + 4 * i, r->metrics[i]);
-    put16(p + 64, (uint16_t)r->target.n);
-    put16(p + 66, r->reserved);
-    put32(p + 68, r->data_crc32);
-    put64(p + 72, r->data_size);
-}
-
 /* Name and target, which follow each other, to memory of the file's. */
 static bool take_names(struct walk *w, struct hk_record *r)
 {
@@ -97,7 +66,7 @@ static bool take_record(struct walk *w, struct hk_record *r)
     if (p == NULL || hk_all_zero(p, HK_RECORD_FIRST))
         return false;
     r->offset = w->at;
-    decode(p, r);
+    hk_decode_record(p, r);
     const uint64_t head = HK_RECORD_HEADER_SIZE + r->name.n + r->target.n;
     if (head > left || r->data_size > left - head)
         return false;
@@ -158,7 +127,7 @@ static void report_torn(struct walk *w, size_t i)
     struct hk_where where = {.offset = w->at, .subject = HK_SUBJECT_RECORD, .index = i};
     size_t first = left < HK_RECORD_HEADER_SIZE ? (size_t)left : HK_RECORD_HEADER_SIZE;
     const uint8_t *p = walk_look(w, first);
-    if (p == NULL || hk_scan_in_progress(s))
+    if (p == NULL || hk_has_writer(s->src->fd))
         return;
     if (left >= HK_STAGING_SIZE && hk_is_staging(p, first))
         hk_report(s->r, HK_FAULT_RECORD_TORN, &where,

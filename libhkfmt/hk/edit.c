@@ -1,4 +1,6 @@
 /* Editing in place: what is to change is collected under the file's lock, then written at once. */
+#include "libhkfmt/hk/edit.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -6,7 +8,6 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/name_index.h"
-#include "libhkfmt/hk/edit.h"
 #include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/scan.h"
@@ -31,6 +32,20 @@ void hk_edit_discard(struct hk_edit **edit)
     close(e->lock.fd);
     free(e);
     *edit = NULL;
+}
+
+enum hk_status hk_add_change(struct hk_changes *c, const struct hk_kv *kv, struct hk_error *err)
+{
+    if (c->count == c->room) {
+        size_t more = c->room == 0 ? 64 : c->room * 2;
+        struct hk_change *list = reallocarray(c->list, more, sizeof *list);
+        if (list == NULL)
+            return hk_fail_nomem(err);
+        c->list = list;
+        c->room = more;
+    }
+    c->list[c->count++] = (struct hk_change){.kv = *kv};
+    return HK_OK;
 }
 
 static enum hk_status check_journal(const char *path, struct hk_error *err)
@@ -174,7 +189,49 @@ enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key, struct hk_
     return status == HK_OK ? hk_add_change(&e->changes, &kv, err) : status;
 }
 
-/* ---- the new section ---- */
+/* ---- the new section: the pairs of the file with each change where its key stands, new keys at
+ * the end ---- */
+
+bool hk_change_stays(const struct hk_change *change)
+{
+    return !change->merged && change->kv.type != 0;
+}
+
+static struct hk_bytes name_of(const void *table, size_t i)
+{
+    return ((const struct hk_change *)table)[i].kv.key;
+}
+
+/* Changes of one key come in their order, so that the last holds. */
+static void merge(void *arg, size_t i, size_t first)
+{
+    struct hk_changes *c = arg;
+    c->list[first].kv.type = c->list[i].kv.type;
+    c->list[first].kv.value = c->list[i].kv.value;
+    c->list[first].touched = true;
+    c->list[i].merged = true;
+}
+
+static enum hk_status merge_all(struct hk_changes *c, struct hk_error *err)
+{
+    struct hk_index x = {0};
+    for (size_t i = c->old; i < c->count; i++)
+        c->list[i].touched = true;
+    if (!hk_index_build(&x, c->list, c->count, name_of, merge, c))
+        return hk_fail_nomem(err);
+    hk_index_free(&x);
+    return HK_OK;
+}
+
+enum hk_status hk_settle_changes(struct hk_changes *c, const struct hk_file *f,
+                                 struct hk_arena *arena, struct hk_error *err)
+{
+    enum hk_status status = merge_all(c, err);
+    size_t before = c->count;
+    if (status == HK_OK)
+        status = hk_settle_types(c, f, arena, err);
+    return status == HK_OK && c->count > before ? merge_all(c, err) : status;
+}
 
 static void put_pair(struct hk_buf *b, const struct hk_kv *kv)
 {

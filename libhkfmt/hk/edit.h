@@ -8,27 +8,6 @@
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/source.h"
 
-/* ---- staging (staging.c) ----
- *
- * What an edit writes behind the last section or record begins with a head of the size of a
- * record's. It claims a payload that no file can hold, so that a reader of records stops there, has
- * a mark by which an edit that was broken off is known for what it is, and says where what stays
- * ends: metadata that once lay there must not be taken for records. */
-
-enum { HK_STAGING_SIZE = 80 };
-
-/* SETTLED: what follows the head is where it is to stay. */
-void hk_staging_head(uint8_t p[HK_STAGING_SIZE], uint64_t base, bool settled);
-/* Whether the N bytes at P begin with such a head, or are the beginning of one. */
-bool hk_is_staging(const uint8_t *p, uint64_t n);
-/* The same of the bytes at AT up to the end of the file. */
-bool hk_staging_at(const struct hk_source *src, uint64_t at);
-/* Where all that belongs to the edit begins whose head stands directly before OFFSET; OFFSET where
- * there is none. */
-uint64_t hk_staging_start(const struct hk_source *src, uint64_t offset);
-/* Whether the head of an edit that has not settled stands directly before OFFSET. */
-bool hk_staged_before(const struct hk_source *src, uint64_t offset);
-
 /* ---- the new metadata (edit_pairs.c) ---- */
 
 struct hk_change {

@@ -42,7 +42,14 @@ struct hk_file {
     uint64_t errors;       /* of one .hk: how many were found, but for those of its end */
     struct hk_arena arena; /* copies of what may move, and what a foreign reader had to make */
     struct hk_stream *stream;
+    void (*free_stream)(struct hk_stream *stream); /* where there is one */
 };
+
+/* Map all of a regular file; *OUT is released with hk_unmap(). The descriptor stays the caller's.
+ * An empty file has no mapping. */
+enum hk_status hk_map_fd(struct hk_part *out, int fd, struct hk_error *err);
+enum hk_status hk_map_path(struct hk_part *out, const char *path, struct hk_error *err);
+void hk_unmap(struct hk_part *part);
 
 /* A file of one part, which it takes over (released on failure). NULL: out of memory. */
 struct hk_file *hk_file_of(struct hk_part *part);

@@ -47,11 +47,6 @@ static void check_contents(const struct hk_scan *s, const struct hk_kv *kv, uint
         hk_report(s->r, HK_FAULT_VALUE_UTF8, &w, "key %.*s is not UTF-8", HK_STR(kv->key));
 }
 
-size_t hk_meta_fixed_size(unsigned type)
-{
-    return type == HK_META_INT64 || type == HK_META_FLOAT64 ? 8 : type == HK_META_BOOL ? 1 : 0;
-}
-
 static void check_pair(const struct hk_scan *s, const struct hk_kv *kv, uint64_t index,
                        uint64_t start)
 {
@@ -128,8 +123,8 @@ enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err)
     s->f->kvs = calloc(count + 1, sizeof *s->f->kvs);
     if (s->f->kvs == NULL)
         return hk_fail_nomem(err);
-    enum hk_status st =
-        hk_copy_section(s, &s->f->metadata, h->metadata_offset, h->metadata_size, err);
+    enum hk_status st = hk_source_copy(s->src, &s->f->arena, &s->f->metadata, h->metadata_offset,
+                                       h->metadata_size, err);
     if (st != HK_OK)
         return st;
     struct cursor c = {.base = s->f->metadata.p,
@@ -154,49 +149,5 @@ enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err)
                   "%llu bytes of the metadata section follow its last pair",
                   (unsigned long long)cursor_left(&c));
     check_defects(s);
-    return HK_OK;
-}
-
-/* ---- getters ---- */
-
-static enum hk_status wrong_type(const struct hk_kv *kv, const char *wanted, struct hk_error *err)
-{
-    const char *name = hk_meta_type_name(kv->type);
-    return hk_fail(err, HK_E_FORMAT, kv->offset, "key %.*s is of type %s, not %s", HK_STR(kv->key),
-                   name != NULL ? name : "unknown", wanted);
-}
-
-enum hk_status hk_kv_int(const struct hk_kv *kv, int64_t *out, struct hk_error *err)
-{
-    if (kv->type != HK_META_INT64)
-        return wrong_type(kv, "int64", err);
-    *out = (int64_t)le64(kv->value.p);
-    return HK_OK;
-}
-
-enum hk_status hk_kv_float(const struct hk_kv *kv, double *out, struct hk_error *err)
-{
-    if (kv->type == HK_META_INT64)
-        *out = (double)(int64_t)le64(kv->value.p);
-    else if (kv->type == HK_META_FLOAT64)
-        *out = le_f64(kv->value.p);
-    else
-        return wrong_type(kv, "float64", err);
-    return HK_OK;
-}
-
-enum hk_status hk_kv_bool(const struct hk_kv *kv, bool *out, struct hk_error *err)
-{
-    if (kv->type != HK_META_BOOL)
-        return wrong_type(kv, "bool", err);
-    *out = kv->value.p[0] != 0;
-    return HK_OK;
-}
-
-enum hk_status hk_kv_string(const struct hk_kv *kv, struct hk_bytes *out, struct hk_error *err)
-{
-    if (kv->type != HK_META_STRING && kv->type != HK_META_JSON)
-        return wrong_type(kv, "string", err);
-    *out = kv->value;
     return HK_OK;
 }

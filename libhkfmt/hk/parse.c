@@ -1,75 +1,221 @@
 /* A whole .hk: its pieces in the order in which they depend on each other, then the indexes. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/fault.h"
+#include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
-#include "libhkfmt/base/name_index.h"
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/scan.h"
-#include "libhkfmt/hk/several.h"
+#include "libhkfmt/hk/wire.h"
 
-static struct hk_bytes kv_name(const void *table, size_t i)
-{
-    return ((const struct hk_kv *)table)[i].key;
-}
+/* ---- who owns which bytes: nothing may lie over anything else, save a shared_ref over its target
+ * ---- */
 
-static struct hk_bytes tensor_name(const void *table, size_t i)
-{
-    return ((const struct hk_tensor *)table)[i].name;
-}
-
-struct duplicates {
-    const struct hk_file *f;
-    const struct hk_reporter *r;
+struct span {
+    uint64_t start, end; /* end past start */
+    size_t tensor;       /* SIZE_MAX for a part of the head or the appendix */
+    const char *what;
 };
 
-static void duplicate_key(void *arg, size_t i, size_t first)
+struct spans {
+    struct span *list;
+    size_t count;
+};
+
+static void add(struct spans *v, const struct hk_scan *s, uint64_t offset, uint64_t size,
+                size_t tensor, const char *what)
 {
-    const struct duplicates *d = arg;
-    const struct hk_kv *kv = &d->f->kvs[i];
-    struct hk_where w = {kv->offset, HK_SUBJECT_KEY, kv->key, i};
-    hk_report(d->r, HK_FAULT_KEY_DUPLICATE, &w, "key %.*s occurs again (pairs %zu and %zu)",
-              HK_STR(kv->key), first, i);
+    if (size > 0 && range_ok(offset, size, s->size))
+        v->list[v->count++] = (struct span){offset, offset + size, tensor, what};
 }
 
-static void duplicate_tensor(void *arg, size_t i, size_t first)
+static int by_start(const void *pa, const void *pb)
 {
-    const struct duplicates *d = arg;
-    const struct hk_tensor *t = &d->f->tensors[i];
-    struct hk_where w = {t->entry_offset, HK_SUBJECT_TENSOR, t->name, i};
-    hk_report(d->r, HK_FAULT_NAME_DUPLICATE, &w, "tensor %.*s occurs again (entries %zu and %zu)",
-              HK_STR(t->name), first, i);
+    const struct span *a = pa, *b = pb;
+    if (a->start != b->start)
+        return a->start < b->start ? -1 : 1;
+    return (a->end > b->end) - (a->end < b->end);
 }
 
-enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
-                                struct hk_error *err)
+static enum hk_status collect(const struct hk_scan *s, struct spans *v, struct hk_error *err)
 {
-    struct duplicates d = {f, r};
-    if (!hk_index_build(&f->kv_index, f->kvs, f->kv_count, kv_name, duplicate_key, &d) ||
-        !hk_index_build(&f->tensor_index, f->tensors, f->tensor_count, tensor_name,
-                        duplicate_tensor, &d))
+    const struct hk_file *f = s->f;
+    const struct hk_header *h = &f->header;
+    if (f->tensor_count > SIZE_MAX / 3 / sizeof *v->list - 4)
         return hk_fail_nomem(err);
+    v->list = malloc((3 * f->tensor_count + 4) * sizeof *v->list);
+    if (v->list == NULL)
+        return hk_fail_nomem(err);
+    add(v, s, 0, HK_HEADER_SIZE, SIZE_MAX, "header");
+    add(v, s, h->metadata_offset, h->metadata_size, SIZE_MAX, "metadata");
+    add(v, s, h->tensor_toc_offset, h->tensor_toc_size, SIZE_MAX, "tensor table");
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (t->type == HK_TYPE_SHARED_REF)
+            continue;
+        add(v, s, t->data_offset, t->data_size, i, "data");
+        add(v, s, t->scale_offset, t->scale_size, i, "scales");
+        add(v, s, t->residual_offset, t->residual_size, i, "residual");
+    }
+    qsort(v->list, v->count, sizeof *v->list, by_start);
     return HK_OK;
 }
 
-enum hk_status hk_copy_section(const struct hk_scan *s, struct hk_bytes *out, uint64_t offset,
-                               uint64_t size, struct hk_error *err)
+static void report_overlap(const struct hk_scan *s, const struct span *a, const struct span *b)
 {
-    uint8_t *p = size > SIZE_MAX ? NULL : hk_arena_block(&s->f->arena, (size_t)size);
-    if (p == NULL)
-        return hk_fail_nomem(err);
-    enum hk_status st = hk_source_read(s->src, p, (size_t)size, offset, err);
-    if (st == HK_OK)
-        *out = (struct hk_bytes){p, (size_t)size};
+    const struct span *blame = b->tensor != SIZE_MAX ? b : a;
+    struct hk_where w = {.offset = b->start, .subject = HK_SUBJECT_FILE};
+    if (blame->tensor != SIZE_MAX) {
+        w.subject = HK_SUBJECT_TENSOR;
+        w.name = s->f->tensors[blame->tensor].name;
+        w.index = blame->tensor;
+    }
+    struct hk_bytes other = {0};
+    const struct span *by = blame == a ? b : a;
+    if (by->tensor != SIZE_MAX)
+        other = s->f->tensors[by->tensor].name;
+    hk_report(s->r, HK_FAULT_SECTION_OVERLAP, &w, "%s%s%.*s overlaps %s%s%.*s", blame->what,
+              w.name.n > 0 ? " of tensor " : "", HK_STR(w.name), by->what,
+              other.n > 0 ? " of tensor " : "", HK_STR(other));
+}
+
+/* Records reach to the end of the file, but an old metadata edit of the reference left the metadata
+ * behind them, and one of ours that was interrupted the table too. What else lies there has no
+ * business there. */
+static void report_behind(const struct hk_scan *s, const struct span *span)
+{
+    struct hk_where w = {.offset = span->start, .subject = HK_SUBJECT_FILE};
+    if (span->tensor == SIZE_MAX && hk_has_writer(s->src->fd))
+        return;
+    if (span->tensor == SIZE_MAX) {
+        hk_report(
+            s->r, HK_FAULT_DEFECT, &w,
+            "%s behind the appendix, where an interrupted metadata edit, or an old one of the "
+            "reference, put it",
+            span->what);
+        return;
+    }
+    w.subject = HK_SUBJECT_TENSOR;
+    w.name = s->f->tensors[span->tensor].name;
+    w.index = span->tensor;
+    hk_report(s->r, HK_FAULT_APPENDIX_OFFSET, &w, "%s%s%.*s behind the appendix at %llu",
+              span->what, w.name.n > 0 ? " of tensor " : "", HK_STR(w.name),
+              (unsigned long long)s->f->header.appendix_offset);
+}
+
+/* How SPAN lies to the appendix. */
+static void check_appendix(struct hk_scan *s, const struct span *span)
+{
+    uint64_t appendix = s->f->header.appendix_offset;
+    if (appendix == 0 || span->end <= appendix)
+        return;
+    if (span->start < appendix) {
+        hk_report(s->r, HK_FAULT_SECTION_OVERLAP, hk_at(appendix), "the appendix overlaps %s",
+                  span->what);
+        return;
+    }
+    uint64_t end = hk_staging_start(s->src, span->start);
+    if (end < appendix)
+        end = span->start;
+    if (end < s->appendix_end)
+        s->appendix_end = end;
+    report_behind(s, span);
+}
+
+/* Where there are records they have told of what follows them, unless a part of the head does. Of a
+ * table that does not read through, sections are unknown. */
+static void hk_scan_tail(const struct hk_scan *s)
+{
+    const struct hk_ends *l = &s->f->ends;
+    const uint64_t appendix = s->f->header.appendix_offset;
+    bool told = appendix != 0 && appendix < s->size && s->appendix_end == s->size;
+    bool complete = s->f->tensor_count == s->f->header.tensor_count;
+    if (told || !complete || l->tail <= HK_TAIL_PADDING || hk_has_writer(s->src->fd))
+        return;
+    const unsigned long long left = l->size - l->live;
+    if (l->tail == HK_TAIL_EDIT)
+        hk_report(s->r, HK_FAULT_TRAILING, hk_at(l->live),
+                  "%llu bytes of an interrupted metadata edit, which the next one removes", left);
+    else
+        hk_report(s->r, HK_FAULT_TRAILING, hk_at(l->live),
+                  "%llu bytes follow the last section and belong to nothing (a torn append?)",
+                  left);
+}
+
+/* How many of the bytes from AT to END are not zero. */
+static enum hk_status count_used(const struct hk_source *src, uint64_t at, uint64_t end,
+                                 uint64_t *used, struct hk_error *err)
+{
+    uint8_t piece[4096];
+    for (*used = 0; at < end;) {
+        const size_t n = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+        enum hk_status st = hk_source_read(src, piece, n, at, err);
+        if (st != HK_OK)
+            return st;
+        for (size_t i = 0; i < n; i++)
+            *used += piece[i] != 0;
+        at += n;
+    }
+    return HK_OK;
+}
+
+/* The room behind the table, up to the first section or record: nothing of the file is in it. A
+ * table that an edit has put behind the payloads leaves what is dead here. */
+static enum hk_status check_room(const struct hk_scan *s, const struct spans *v,
+                                 struct hk_error *err)
+{
+    const struct hk_header *h = &s->f->header;
+    uint64_t start = 0, end = h->tensor_data_offset, used = 0;
+    if (h->tensor_toc_size == 0 || h->tensor_toc_offset >= end)
+        return HK_OK;
+    for (size_t i = 0; i < v->count && v->list[i].start < end; i++) {
+        if (v->list[i].tensor != SIZE_MAX)
+            end = v->list[i].start;
+        else if (v->list[i].end > start)
+            start = v->list[i].end;
+    }
+    if (h->appendix_offset >= start && h->appendix_offset < end)
+        end = h->appendix_offset;
+    if (end > s->size) /* reported with the table, or nothing follows it */
+        return HK_OK;
+    enum hk_status st = count_used(s->src, start, end, &used, err);
+    if (st == HK_OK && used > 0)
+        hk_report(s->r, HK_FAULT_ROOM, hk_at(start),
+                  "%llu of %llu bytes between tensor table and payloads are not 0",
+                  (unsigned long long)used, (unsigned long long)(end - start));
     return st;
 }
 
-bool hk_scan_in_progress(const struct hk_scan *s)
+static enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
 {
-    return hk_has_writer(s->src->fd);
+    struct spans v = {0};
+    enum hk_status status = collect(s, &v, err);
+    if (status != HK_OK)
+        return status;
+    uint64_t end = 0;
+    s->appendix_end = s->size;
+    const struct span *last = NULL;
+    for (size_t i = 0; i < v.count; i++) {
+        const struct span *span = &v.list[i];
+        if (last != NULL && span->start < end)
+            report_overlap(s, last, span);
+        check_appendix(s, span);
+        if (span->end > end) {
+            end = span->end;
+            last = span;
+        }
+    }
+    /* Of a table that does not read through, sections are unknown. */
+    if (s->thorough && s->f->tensor_count == s->f->header.tensor_count)
+        status = check_room(s, &v, err);
+    free(v.list);
+    return status;
 }
+
+/* ---- the whole ---- */
 
 struct passing {
     struct hk_file *f;
@@ -120,18 +266,4 @@ enum hk_status hk_parse(struct hk_file *f, const struct hk_source *src, bool tho
         st = hk_build_indexes(f, &counting, err);
     }
     return st;
-}
-
-const struct hk_kv *hk_kv_find(const struct hk_file *f, const char *key)
-{
-    struct hk_bytes name = {(const uint8_t *)key, strlen(key)};
-    size_t i = hk_index_find(&f->kv_index, f->kvs, kv_name, name);
-    return i == SIZE_MAX ? NULL : &f->kvs[i];
-}
-
-const struct hk_tensor *hk_tensor_find(const struct hk_file *f, const char *name)
-{
-    struct hk_bytes wanted = {(const uint8_t *)name, strlen(name)};
-    size_t i = hk_index_find(&f->tensor_index, f->tensors, tensor_name, wanted);
-    return i == SIZE_MAX ? NULL : &f->tensors[i];
 }

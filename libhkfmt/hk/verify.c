@@ -1,17 +1,17 @@
 /* hk_verify(): the parser with every fault reported, then what only reading records and payloads
  * can tell. */
+#include "libhkfmt/hk/verify.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
-#include "libhkfmt/base/map.h"
+#include "libhkfmt/base/sha256.h"
 #include "libhkfmt/hk/file.h"
-#include "libhkfmt/hk/foreign.h"
-#include "libhkfmt/hk/open_hk.h"
+#include "libhkfmt/hk/open.h"
 #include "libhkfmt/hk/scan.h"
-#include "libhkfmt/hk/verify.h"
 #include "libhkfmt/hk/wire.h"
 
 struct counting { /* passes faults on and counts them */
@@ -108,6 +108,64 @@ static enum hk_status check_journal(const char *path, const struct hk_reporter *
     return status;
 }
 
+/* ---- the seal ---- */
+
+struct place { /* where the 32 bytes may stand: one or two pieces of the header */
+    size_t first, first_size, second;
+};
+
+static const struct place places[] = {
+    {HK_AT_RESERVED, HK_SHA256_SIZE, 0},
+    {0x60, HK_SHA256_SIZE, 0},
+    {HK_AT_CHECKSUM, 8, HK_AT_RESERVED},
+};
+
+static enum hk_status matches(const struct hk_part *part, const struct place *place, bool *match,
+                              struct hk_error *err)
+{
+    uint8_t header[HK_HEADER_SIZE], stored[HK_SHA256_SIZE], digest[HK_SHA256_SIZE];
+    size_t rest = HK_SHA256_SIZE - place->first_size;
+    memcpy(header, part->map, sizeof header);
+    memcpy(stored, header + place->first, place->first_size);
+    memcpy(stored + place->first_size, header + place->second, rest);
+    memset(header + place->first, 0, place->first_size);
+    memset(header + place->second, 0, rest);
+    const struct hk_bytes pieces[] = {
+        {header, sizeof header},
+        {part->map + HK_HEADER_SIZE, (size_t)(part->size - HK_HEADER_SIZE)},
+    };
+    enum hk_status status = hk_sha256_of(pieces, 2, digest, err);
+    if (status == HK_OK)
+        *match = memcmp(digest, stored, sizeof digest) == 0;
+    return status;
+}
+
+/* It holds if the file's digest stands in any place that it may have (format-notes section 1.1).
+ * Without PAYLOAD only its presence is noted. */
+static enum hk_status hk_check_seal(const struct hk_file *f, const struct hk_reporter *r,
+                                    bool payload, struct hk_verify_report *report,
+                                    struct hk_error *err)
+{
+    if ((f->header.flags & HK_FLAG_HAS_SHA256_CHECKSUM) == 0)
+        return HK_OK;
+    report->seal = HK_SEAL_UNCHECKED;
+    if (!payload)
+        return HK_OK;
+    bool match = false;
+    for (size_t i = 0; !match && i < sizeof places / sizeof *places; i++) {
+        enum hk_status status = matches(&f->parts[0], &places[i], &match, err);
+        if (status != HK_OK)
+            return status;
+    }
+    report->seal = match ? HK_SEAL_OK : HK_SEAL_UNKNOWN;
+    if (!match)
+        hk_report(r, HK_FAULT_SEAL, hk_at(HK_AT_CHECKSUM),
+                  "sealed, but no known place of the seal holds the file's digest");
+    return HK_OK;
+}
+
+/* ---- files ---- */
+
 static enum hk_status verify_hk(struct hk_file *f, const char *path,
                                 const struct hk_verify_how *how, const struct hk_reporter *r,
                                 const struct counting *counting, struct hk_error *err)
@@ -145,6 +203,29 @@ static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format,
     status = hk_build_indexes(f, r, err);
     counting->report->payload = how->payload && counting->readable;
     return status == HK_OK && counting->report->payload ? hk_check_payloads(f, r, err) : status;
+}
+
+/* Faults that are told later. */
+struct hk_fault_list {
+    struct hk_fault *list;
+    size_t count, room;
+    bool lost; /* for want of memory */
+};
+
+static void hk_note_fault(void *list, const struct hk_fault *fault)
+{
+    struct hk_fault_list *l = list;
+    if (l->count == l->room) {
+        size_t more = l->room == 0 ? 16 : 2 * l->room;
+        struct hk_fault *grown = reallocarray(l->list, more, sizeof *grown);
+        if (grown == NULL) {
+            l->lost = true;
+            return;
+        }
+        l->list = grown;
+        l->room = more;
+    }
+    l->list[l->count++] = *fault;
 }
 
 static enum hk_status parse_thoroughly(void *arg, struct hk_file *f, const struct hk_source *src,

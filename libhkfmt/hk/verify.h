@@ -18,12 +18,6 @@ enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *
                              const struct hk_verify_how *how, struct hk_verify_report *report,
                              struct hk_error *err);
 
-/* The seal of later reference versions (flag bit 9): its place is not established, so it holds if
- * the file's digest stands in any place that it may have (format-notes section 1.1). Without
- * PAYLOAD only its presence is noted. */
-enum hk_status hk_check_seal(const struct hk_file *f, const struct hk_reporter *r, bool payload,
-                             struct hk_verify_report *report, struct hk_error *err);
-
 /* NaN, infinities and zero scales in the payloads of F, whose table is free of errors: one warning
  * for each tensor and kind. Linear in the payloads. */
 enum hk_status hk_check_payloads(const struct hk_file *f, const struct hk_reporter *r,

@@ -3,9 +3,7 @@
 #ifndef HK_WIRE_H
 #define HK_WIRE_H
 
-#include "libhkfmt/hkfmt.h"
-
-#define HK_MAGIC "HKNT"
+#include "libhkfmt/base/magic.h"
 
 enum {
     HK_HEADER_SIZE = 128,
@@ -36,11 +34,14 @@ enum {
 
 /* The flags that follow from the other fields of H. */
 uint32_t hk_flags_of(const struct hk_header *h);
+void hk_decode_header(const uint8_t *p, struct hk_header *h);
 void hk_encode_header(const struct hk_header *h, uint8_t p[HK_HEADER_SIZE]);
 /* Clear the seal in a header, which covers contents that are about to change (format-notes 1.1). */
 void hk_break_seal(uint8_t p[HK_HEADER_SIZE]);
 /* The appendix's offset in a header, and its flag. */
 void hk_put_appendix(uint8_t p[HK_HEADER_SIZE], uint64_t offset);
+/* R but for where it lies, with the lengths of its names. */
+void hk_decode_record(const uint8_t *p, struct hk_record *r);
 /* The header of R as it is in the file. */
 void hk_encode_record(const struct hk_record *r, uint8_t p[HK_RECORD_HEADER_SIZE]);
 

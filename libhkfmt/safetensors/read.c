@@ -7,8 +7,8 @@
 #include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/hk/file.h"
-#include "libhkfmt/hk/several.h"
 #include "libhkfmt/safetensors/st.h"
 #include "libhkfmt/tensor/types.h"
 

@@ -6,7 +6,6 @@
 
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/base/map.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/set.h"
 

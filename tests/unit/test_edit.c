@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/wire.h"
 #include "tests/lib/sample.h"
 

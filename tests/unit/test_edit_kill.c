@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "libhkfmt/convert/convert.h"
-#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/wire.h"
 #include "tests/lib/sample.h"
 

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/base/narrow.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/tensor/narrow.h"
 #include "tests/lib/mk_gguf.h"
 
 static struct hk_bytes text(const char *s)

@@ -1,5 +1,5 @@
 /* Compressed payloads over zlib. */
-#include "libhkfmt/base/compress.h"
+#include "libhkfmt/hk/compress.h"
 
 #include <limits.h>
 #include <stdlib.h>

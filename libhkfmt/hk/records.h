@@ -1,6 +1,6 @@
 /* Records in order of their names. */
-#ifndef HK_RECORD_STATE_H
-#define HK_RECORD_STATE_H
+#ifndef HK_RECORDS_H
+#define HK_RECORDS_H
 
 #include "libhkfmt/hkfmt.h"
 

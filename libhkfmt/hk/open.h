@@ -1,6 +1,6 @@
-/* Opening a .hk that others may be changing. */
-#ifndef HK_OPEN_HK_H
-#define HK_OPEN_HK_H
+/* Opening files, of which a .hk may be changed by others. */
+#ifndef HK_OPEN_H
+#define HK_OPEN_H
 
 #include "libhkfmt/base/source.h"
 
@@ -19,12 +19,7 @@ typedef enum hk_status hk_copy_fn(void *arg, struct hk_file *f, const struct hk_
 enum hk_status hk_open_hk(struct hk_file **out, int fd, unsigned keep, hk_copy_fn *copy, void *arg,
                           struct hk_error *err);
 
-/* Faults that are told later. */
-struct hk_fault_list {
-    struct hk_fault *list;
-    size_t count, room;
-    bool lost; /* for want of memory */
-};
-void hk_note_fault(void *list, const struct hk_fault *fault);
+/* Parse F's only part as FORMAT, GGUF or safetensors; the indexes are not built. */
+enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err);
 
 #endif

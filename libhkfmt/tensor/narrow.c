@@ -1,5 +1,5 @@
 /* f32 to the narrower float types, in integers: the host's rounding mode plays no part. */
-#include "libhkfmt/base/narrow.h"
+#include "libhkfmt/tensor/narrow.h"
 
 #include "libhkfmt/base/le.h"
 

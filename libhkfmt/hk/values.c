@@ -1,10 +1,60 @@
-/* Arrays in metadata: the array blobs of format-notes section 2.2, and flat json arrays turned into
- * such blobs. */
+/* Values of metadata: numbers, texts, the array blobs of format-notes section 2.2, and flat json
+ * arrays turned into such blobs. */
 #include <jansson.h>
 #include <stdlib.h>
 
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/hk/scan.h"
+
+size_t hk_meta_fixed_size(unsigned type)
+{
+    return type == HK_META_INT64 || type == HK_META_FLOAT64 ? 8 : type == HK_META_BOOL ? 1 : 0;
+}
+
+static enum hk_status wrong_type(const struct hk_kv *kv, const char *wanted, struct hk_error *err)
+{
+    const char *name = hk_meta_type_name(kv->type);
+    return hk_fail(err, HK_E_FORMAT, kv->offset, "key %.*s is of type %s, not %s", HK_STR(kv->key),
+                   name != NULL ? name : "unknown", wanted);
+}
+
+enum hk_status hk_kv_int(const struct hk_kv *kv, int64_t *out, struct hk_error *err)
+{
+    if (kv->type != HK_META_INT64)
+        return wrong_type(kv, "int64", err);
+    *out = (int64_t)le64(kv->value.p);
+    return HK_OK;
+}
+
+enum hk_status hk_kv_float(const struct hk_kv *kv, double *out, struct hk_error *err)
+{
+    if (kv->type == HK_META_INT64)
+        *out = (double)(int64_t)le64(kv->value.p);
+    else if (kv->type == HK_META_FLOAT64)
+        *out = le_f64(kv->value.p);
+    else
+        return wrong_type(kv, "float64", err);
+    return HK_OK;
+}
+
+enum hk_status hk_kv_bool(const struct hk_kv *kv, bool *out, struct hk_error *err)
+{
+    if (kv->type != HK_META_BOOL)
+        return wrong_type(kv, "bool", err);
+    *out = kv->value.p[0] != 0;
+    return HK_OK;
+}
+
+enum hk_status hk_kv_string(const struct hk_kv *kv, struct hk_bytes *out, struct hk_error *err)
+{
+    if (kv->type != HK_META_STRING && kv->type != HK_META_JSON)
+        return wrong_type(kv, "string", err);
+    *out = kv->value;
+    return HK_OK;
+}
+
+/* ---- array blobs ---- */
 
 static bool strings_valid(struct hk_bytes b, uint32_t count)
 {

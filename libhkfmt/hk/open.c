@@ -1,6 +1,6 @@
-/* Opening a .hk that others may be changing: its head is copied under the readers' lock or, where
+/* Opening files. A .hk others may be changing: its head is copied under the readers' lock or, where
  * there are no locks, until it was the same before and after. */
-#include "libhkfmt/hk/open_hk.h"
+#include "libhkfmt/hk/open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,32 +11,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/fault.h"
+#include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
-#include "libhkfmt/base/map.h"
+#include "libhkfmt/base/magic.h"
+#include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/file.h"
-#include "libhkfmt/hk/foreign.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
+#include "libhkfmt/safetensors/st.h"
 
 enum { ATTEMPTS = 1000, PAUSE_NS = 10 * 1000 * 1000 };
-
-enum hk_status hk_open_path(int *out, const char *path, struct hk_error *err)
-{
-    /* Not blocking, so that a FIFO is refused instead of waited for. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return hk_fail_sys(err, errno, "cannot open");
-    *out = fd;
-    return HK_OK;
-}
-
-enum hk_format hk_format_of_fd(int fd)
-{
-    uint8_t first[16] = {0};
-    struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || pread(fd, first, sizeof first, 0) < 9)
-        return HK_FORMAT_HK;
-    return hk_format_of(&(const struct hk_part){.map = first, .size = (uint64_t)st.st_size});
-}
 
 /* Whether the head of F is still what was copied. */
 static bool is_unchanged(const struct hk_file *f)
@@ -103,7 +88,104 @@ enum hk_status hk_open_hk(struct hk_file **out, int fd, unsigned keep, hk_copy_f
     return st;
 }
 
-/* ---- later ---- */
+/* ---- any format ---- */
+
+enum hk_format hk_format_of_fd(int fd)
+{
+    uint8_t first[16] = {0};
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || pread(fd, first, sizeof first, 0) < 9)
+        return HK_FORMAT_HK;
+    return hk_format_of(first, (uint64_t)st.st_size);
+}
+
+enum hk_status hk_open_path(int *out, const char *path, struct hk_error *err)
+{
+    /* Not blocking, so that a FIFO is refused instead of waited for. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return hk_fail_sys(err, errno, "cannot open");
+    *out = fd;
+    return HK_OK;
+}
+
+enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err)
+{
+    bool short_of = false;
+    uint64_t head = 0;
+    return format == HK_FORMAT_GGUF ? hk_parse_gguf(f, false, &short_of, &head, err)
+                                    : hk_parse_safetensors(f, err);
+}
+
+static enum hk_status parse_hk(void *arg, struct hk_file *f, const struct hk_source *src,
+                               struct hk_error *err)
+{
+    (void)arg;
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    enum hk_status st = hk_parse(f, src, false, &reporter, err);
+    return st != HK_OK ? st : capture.status;
+}
+
+static enum hk_status parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err)
+{
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    enum hk_status st = hk_parse_foreign(f, format, err);
+    if (st == HK_OK)
+        st = hk_build_indexes(f, &reporter, err);
+    return st != HK_OK ? st : capture.status;
+}
+
+static enum hk_status open_part(struct hk_file **out, struct hk_part *part, enum hk_format format,
+                                struct hk_error *err)
+{
+    struct hk_file *f = hk_file_of(part);
+    if (f == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status st = parse_foreign(f, format, err);
+    if (st != HK_OK) {
+        hk_close(&f);
+        return st;
+    }
+    *out = f;
+    return HK_OK;
+}
+
+/* FD is our own, and closed; what the file needs of it is duplicated. */
+static enum hk_status open_own(struct hk_file **out, int fd, struct hk_error *err)
+{
+    const enum hk_format format = hk_format_of_fd(fd);
+    struct hk_part part;
+    enum hk_status st;
+    if (format == HK_FORMAT_HK)
+        st = hk_open_hk(out, fd, 0, parse_hk, NULL, err);
+    else
+        st = hk_map_fd(&part, fd, err);
+    close(fd);
+    return format == HK_FORMAT_HK || st != HK_OK ? st : open_part(out, &part, format, err);
+}
+
+enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    int fd = -1;
+    enum hk_status st = hk_open_path(&fd, path, err);
+    return st == HK_OK ? open_own(out, fd, err) : st;
+}
+
+/* Locks belong to what was opened, of which the caller's descriptor may have duplicates in other
+ * processes: it is opened anew, if that is possible. */
+enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err)
+{
+    char name[40];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    int own = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (own < 0)
+        own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return own >= 0 ? open_own(out, own, err) : hk_fail_sys(err, errno, "cannot open");
+}
+
+/* ---- keeping what was opened as it is ---- */
 
 /* Whether PART, the N-th of F, still begins as it did, and the records of the first are there. */
 static bool is_as_opened(const struct hk_file *f, size_t n)
@@ -160,22 +242,4 @@ void hk_file_release(struct hk_file *f)
             hk_unlock_heads(f->parts[i].fd);
             hk_unlock_payloads(f->parts[i].fd);
         }
-}
-
-/* ---- faults ---- */
-
-void hk_note_fault(void *list, const struct hk_fault *fault)
-{
-    struct hk_fault_list *l = list;
-    if (l->count == l->room) {
-        size_t more = l->room == 0 ? 16 : 2 * l->room;
-        struct hk_fault *grown = reallocarray(l->list, more, sizeof *grown);
-        if (grown == NULL) {
-            l->lost = true;
-            return;
-        }
-        l->list = grown;
-        l->room = more;
-    }
-    l->list[l->count++] = *fault;
 }
