@@ -48,7 +48,7 @@ static enum hk_status spool_payload(int from, int *to, struct hk_error *err)
 static enum hk_status open_plain_payload(int *fd, const char *path, struct hk_error *err)
 {
     struct stat st;
-    const bool standard = strcmp(path, "-") == 0;
+    const bool standard = tool_is_standard(path);
     int from = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (from < 0 || fstat(from, &st) != 0) {
         enum hk_status failed = hk_fail_sys(err, errno, "cannot open");
@@ -156,7 +156,7 @@ static enum hk_status open_adapter_payload(int *fd, const char *path, const char
     char named[32];
     bool known = false;
     int plain = -1;
-    const bool stream = strcmp(path, "-") == 0 ||
+    const bool stream = tool_is_standard(path) ||
                         (stat(path, &status) == 0 && (status.st_mode & S_IFMT) == S_IFIFO);
     enum hk_status st = stream ? open_plain_payload(&plain, path, err) : HK_OK;
     if (st != HK_OK)

@@ -3,6 +3,7 @@
 #define HK_BENCH_H
 
 #include "engine/engine.h"
+#include "tools/lib/engine_options.h"
 #include "tools/lib/tool.h"
 
 /* ---- what the command line says (hk-bench.c) ---- */
@@ -16,8 +17,8 @@ struct bench_options {
     const char *path;
     struct bench_sizes prefill, depth;
     size_t decode, reps, prefill_depth;
-    bool table, levels, mlock;
-    struct hke_context_options context;
+    bool table, levels;
+    struct engine_options engine;
 };
 
 /* ---- what is measured (bench_measure.c) ---- */

@@ -101,13 +101,6 @@ struct bench {
     size_t done, all; /* runs, for the bar */
 };
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- memory ---- */
 
 /* Later levels are not to inherit the peak of earlier ones; where the system does not allow it they
@@ -163,11 +156,7 @@ static size_t bench_positions(const struct bench_options *o)
 
 static enum hk_status open_bench_model(struct bench *b, size_t positions, struct hk_error *err)
 {
-    enum hk_status st = tool_open_kept(&b->file, b->o->path, 0, err);
-    if (st == HK_OK)
-        st = hke_model_new(&b->model, b->file, err);
-    if (st == HK_OK && b->o->mlock)
-        st = hke_lock_weights(b->file, err);
+    enum hk_status st = engine_options_open(&b->o->engine, b->o->path, &b->file, &b->model, err);
     if (st == HK_OK && positions > hke_model_params(b->model)->context)
         st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                      "the longest prompt or decoding takes %zu positions, but the model was "
@@ -193,18 +182,18 @@ static enum hk_status make_random_ids(struct bench *b, size_t positions, struct 
 static enum hk_status load_bench_model(struct bench *b, struct hk_error *err)
 {
     size_t positions = bench_positions(b->o);
-    struct hke_context_options opt = b->o->context;
+    struct hke_context_options opt = b->o->engine.context;
     opt.positions = positions;
-    double start = now();
+    double start = tool_seconds();
     enum hk_status st = open_bench_model(b, positions, err);
     if (st == HK_OK)
         st = hke_context_new(&b->ctx, b->model, &opt, err);
-    b->r->load_ms = 1e3 * (now() - start);
+    b->r->load_ms = 1e3 * (tool_seconds() - start);
     if (st == HK_OK)
         st = make_random_ids(b, positions, err);
     if (st == HK_OK)
         st = hke_eval(b->ctx, b->id, 1, NULL, NULL, err);
-    b->r->first_token_ms = 1e3 * (now() - start);
+    b->r->first_token_ms = 1e3 * (tool_seconds() - start);
     return st;
 }
 
@@ -216,10 +205,10 @@ static enum hk_status time_evaluation(struct bench *b, size_t depth, size_t n, s
 {
     enum hk_status st = HK_OK;
     hke_context_rewind(b->ctx, depth);
-    double start = now();
+    double start = tool_seconds();
     for (size_t i = 0; i < n && st == HK_OK; i += step)
         st = hke_eval(b->ctx, b->id + depth + i, step, NULL, NULL, err);
-    *seconds = now() - start;
+    *seconds = tool_seconds() - start;
     tool_progress(b->o->path, ++b->done, b->all);
     return st;
 }
@@ -311,7 +300,7 @@ static void note_bench_facts(struct bench *b)
     describe_bench_model(b->file, &r->model);
     r->kernels = hke_context_kernels(b->ctx);
     r->threads = hke_context_threads(b->ctx);
-    r->batch = o->context.batch;
+    r->batch = o->engine.context.batch;
     r->memory = hke_memory_now();
     r->peak = peak_memory();
     r->kv = kv_cache_bytes(hke_model_params(b->model), bench_positions(o));

@@ -9,14 +9,9 @@ static json_t *rounded_json(double v)
     return tool_json_double(round(v * 1e3) / 1e3);
 }
 
-static json_t *known_uint(uint64_t v)
-{
-    return v > 0 ? tool_json_uint(v) : json_null();
-}
-
 static const char *activations_name(const struct bench_options *o)
 {
-    return o->context.activations == HKE_ACTIVATIONS_F32 ? "f32" : "q8";
+    return o->engine.context.activations == HKE_ACTIVATIONS_F32 ? "f32" : "q8";
 }
 
 /* ---- JSON ---- */
@@ -40,9 +35,9 @@ static json_t *speeds_json(const struct bench_speeds *s)
 static json_t *bench_memory_json(const struct bench_result *r)
 {
     json_t *o = json_object();
-    tool_json_set(o, "private", known_uint(r->memory.private));
-    tool_json_set(o, "mapped", known_uint(r->memory.mapped));
-    tool_json_set(o, "peak", known_uint(r->peak));
+    tool_json_set(o, "private", tool_json_known(r->memory.private));
+    tool_json_set(o, "mapped", tool_json_known(r->memory.mapped));
+    tool_json_set(o, "peak", tool_json_known(r->peak));
     tool_json_set(o, "kv", tool_json_uint(r->kv));
     return o;
 }
@@ -70,13 +65,6 @@ void bench_print_json(const struct bench_options *o, const struct bench_result *
 
 /* ---- tables ---- */
 
-static void size_row(struct tool_table *t, const char *name, uint64_t size)
-{
-    char text[24];
-    tool_cell(t, "%s", name);
-    tool_cell(t, "%s", size > 0 ? tool_human_size(size, text) : "unknown");
-}
-
 static void print_bench_facts(const struct bench_options *o, const struct bench_result *r)
 {
     struct tool_table t = {.columns = 2, .right = "ll"};
@@ -84,7 +72,7 @@ static void print_bench_facts(const struct bench_options *o, const struct bench_
     tool_cell(&t, "%s", r->model.type);
     tool_cell(&t, "parameters");
     tool_cell(&t, "%.2f million", (double)r->model.params / 1e6);
-    size_row(&t, "size", r->model.size);
+    tool_row_size(&t, "size", r->model.size);
     tool_cell(&t, "kernels");
     tool_cell(&t, "%s", r->kernels);
     tool_cell(&t, "threads");
@@ -95,10 +83,10 @@ static void print_bench_facts(const struct bench_options *o, const struct bench_
     tool_cell(&t, "%s", activations_name(o));
     tool_cell(&t, "load");
     tool_cell(&t, "%.1f ms, %.1f ms to the first token", r->load_ms, r->first_token_ms);
-    size_row(&t, "private memory", r->memory.private);
-    size_row(&t, "mapped memory", r->memory.mapped);
-    size_row(&t, "peak memory", r->peak);
-    size_row(&t, "keys and values", r->kv);
+    tool_row_size(&t, "private memory", r->memory.private);
+    tool_row_size(&t, "mapped memory", r->memory.mapped);
+    tool_row_size(&t, "peak memory", r->peak);
+    tool_row_size(&t, "keys and values", r->kv);
     tool_table_print(&t, stdout);
 }
 
@@ -118,13 +106,12 @@ static void speed_rows(struct tool_table *t, const char *what, const struct benc
 void bench_print_table(const struct bench_options *o, const struct bench_result *r)
 {
     struct tool_table t = {.columns = 6, .right = "lrrrrr"};
-    static const char *const heads[] = {"", "tokens", "depth", "per second", "min", "max"};
+    static const char *const titles[] = {"", "tokens", "depth", "per second", "min", "max"};
     print_bench_facts(o, r);
     if (r->prefill.count + r->decode.count == 0)
         return;
     putchar('\n');
-    for (size_t i = 0; i < t.columns; i++)
-        tool_cell(&t, "%s", heads[i]);
+    tool_cell_titles(&t, titles);
     speed_rows(&t, "prefill", &r->prefill);
     speed_rows(&t, "decode", &r->decode);
     tool_table_print(&t, stdout);

@@ -12,10 +12,6 @@ struct convert_job {
     struct hk_convert_options options;
 };
 
-bool convert_is_standard(const char *path);
-/* "-" as it is called in messages. */
-const char *convert_shown(const char *path, const char *standard);
-
 /* Open J->in. *OUT is a stream where that will do (convert_model.c). */
 enum hk_status convert_open(struct hk_file **out, const struct convert_job *j,
                             struct hk_error *err);

@@ -15,7 +15,7 @@ static bool output_is_adapter(const struct convert_job *j)
     struct stat out, st;
     const char *slash = strrchr(j->in, '/');
     const bool directory = stat(j->in, &st) == 0 && S_ISDIR(st.st_mode);
-    if (convert_is_standard(j->out) || stat(j->out, &out) != 0)
+    if (tool_is_standard(j->out) || stat(j->out, &out) != 0)
         return false;
     if (stat(j->in, &st) == 0 && st.st_dev == out.st_dev && st.st_ino == out.st_ino)
         return true;
@@ -43,7 +43,7 @@ static enum hk_status read_adapter_payload(struct hk_file **out, const struct co
     int copy = -1, in = -1;
     const char *path = j->in;
     enum hk_status st = HK_OK;
-    if (convert_is_standard(path)) {
+    if (tool_is_standard(path)) {
         st = tool_stdin(&in, err);
         snprintf(named, sizeof named, "/proc/self/fd/%d", in);
         path = named;
@@ -87,7 +87,7 @@ static int write_adapter_file(const struct convert_job *j, struct hk_file *paylo
     struct hk_out *out;
     struct hk_error err;
     if (tool_create(&out, j->out, j->base, j->force, &err) != HK_OK)
-        return tool_error(convert_shown(j->out, "standard output"), &err);
+        return tool_error(tool_output_name(j->out), &err);
     if (hk_adapter_convert(payload, base, j->to, &j->options, out, &err) != HK_OK) {
         hk_out_discard(&out);
         return convert_failed(j, &err);
@@ -100,7 +100,7 @@ static int convert_adapter_for(const struct convert_job *j, const struct hk_file
     struct hk_file *payload;
     struct hk_error err;
     if (read_adapter_payload(&payload, j, base, &err) != HK_OK)
-        return tool_error(convert_shown(j->in, "standard input"), &err);
+        return tool_error(j->in, &err);
     const int status = j->to == HK_FORMAT_HF ? save_peft_directory(j, payload, base)
                                              : write_adapter_file(j, payload, base);
     hk_close(&payload);
@@ -116,7 +116,7 @@ int convert_adapter(const struct convert_job *j)
         return tool_error(j->out, &err);
     }
     if (tool_open(&base, j->base, &err) != HK_OK)
-        return tool_error(convert_shown(j->base, "standard input"), &err);
+        return tool_error(j->base, &err);
     const int status = convert_adapter_for(j, base);
     hk_close(&base);
     return status;

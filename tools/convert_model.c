@@ -40,14 +40,14 @@ static bool can_convert_stream(const struct convert_job *j)
 
 enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, struct hk_error *err)
 {
-    if (convert_is_standard(j->in) && can_convert_stream(j) && is_gguf_pipe())
+    if (tool_is_standard(j->in) && can_convert_stream(j) && is_gguf_pipe())
         return hk_open_stream(out, STDIN_FILENO, err);
     struct hk_file *f;
     enum hk_status status = tool_open(&f, j->in, err);
     if (status != HK_OK)
         return status;
     const unsigned shards = hk_file_header(f)->split_count;
-    if (convert_is_standard(j->in) && shards > 1) {
+    if (tool_is_standard(j->in) && shards > 1) {
         hk_close(&f);
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "one of %u shards, which are converted together", shards);
@@ -61,7 +61,7 @@ void convert_hint(const struct convert_job *j, const struct hk_file *f)
     const char *slash = strrchr(j->in, '/');
     struct stat st;
     char *config;
-    if (convert_is_standard(j->in) || hk_file_format(f) != HK_FORMAT_SAFETENSORS ||
+    if (tool_is_standard(j->in) || hk_file_format(f) != HK_FORMAT_SAFETENSORS ||
         (stat(j->in, &st) == 0 && S_ISDIR(st.st_mode)))
         return;
     if (asprintf(&config, "%.*sconfig.json", slash != NULL ? (int)(slash - j->in) + 1 : 0, j->in) <
@@ -75,26 +75,14 @@ void convert_hint(const struct convert_job *j, const struct hk_file *f)
 
 /* ---- writing ---- */
 
-bool convert_is_standard(const char *path)
-{
-    return strcmp(path, "-") == 0;
-}
-
-const char *convert_shown(const char *path, const char *standard)
-{
-    return convert_is_standard(path) ? standard : path;
-}
-
 /* A failure in the middle lies in the input unless writing failed. */
 int convert_failed(const struct convert_job *j, const struct hk_error *err)
 {
     bool reading = err->status != HK_E_USE &&
                    (err->status != HK_E_IO || strncmp(err->text, "cannot read", 11) == 0);
-    if (!reading && convert_is_standard(j->out) && err->sys == EPIPE)
+    if (!reading && tool_is_standard(j->out) && err->sys == EPIPE)
         return TOOL_OK; /* the reader has seen enough */
-    return tool_error(reading ? convert_shown(j->in, "standard input")
-                              : convert_shown(j->out, "standard output"),
-                      err);
+    return tool_error(reading ? j->in : tool_output_name(j->out), err);
 }
 
 /* ---- to what is written straight on: standard output, pipes, devices, or from a stream ---- */
@@ -103,8 +91,8 @@ int convert_failed(const struct convert_job *j, const struct hk_error *err)
 static bool stdout_is_input(const struct convert_job *j)
 {
     struct stat in, out;
-    const char *path = convert_is_standard(j->in) ? "/dev/stdin" : j->in;
-    return convert_is_standard(j->out) && stat(path, &in) == 0 && S_ISREG(in.st_mode) &&
+    const char *path = tool_is_standard(j->in) ? "/dev/stdin" : j->in;
+    return tool_is_standard(j->out) && stat(path, &in) == 0 && S_ISREG(in.st_mode) &&
            fstat(STDOUT_FILENO, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
 }
 
@@ -121,7 +109,7 @@ static int write_converted_stream(const struct convert_job *j, struct hk_file *f
     struct hk_out *out;
     struct hk_error err;
     if (create_converted(&out, j, &err) != HK_OK)
-        return tool_error(convert_shown(j->out, "standard output"), &err);
+        return tool_error(tool_output_name(j->out), &err);
     if (hk_convert(f, j->to, &j->options, out, &err) != HK_OK) {
         hk_out_discard(&out);
         return convert_failed(j, &err);
@@ -168,7 +156,7 @@ static int save_model_files(const struct convert_job *j, struct hk_file *f)
 static bool takes_files(const struct convert_job *j)
 {
     struct stat st;
-    if (convert_is_standard(j->out))
+    if (tool_is_standard(j->out))
         return false;
     return j->to == HK_FORMAT_HF || j->options.split_size > 0 || stat(j->out, &st) != 0 ||
            S_ISREG(st.st_mode);

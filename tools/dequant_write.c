@@ -174,9 +174,6 @@ static enum hk_status put_json_head(struct sink *s, const struct dequant_piece *
 {
     uint64_t shape[HK_MAX_DIMS];
     size_t ndim = piece_shape(p, shape), size;
-    json_t *list = json_array();
-    for (size_t i = 0; i < ndim; i++)
-        tool_json_push(list, tool_json_uint(shape[i]));
     char *text;
     FILE *memory = open_memstream(&text, &size);
     if (memory == NULL)
@@ -186,7 +183,7 @@ static enum hk_status put_json_head(struct sink *s, const struct dequant_piece *
     o.pretty = p->pretty;
     tool_json_put(&o, "name", tool_json_bytes(p->tensor->name));
     tool_json_put(&o, "type", tool_json_text(hk_type_info(p->tensor->type)->name));
-    tool_json_put(&o, "shape", list);
+    tool_json_put(&o, "shape", tool_json_uints(shape, ndim));
     tool_json_enter(&o, "data", '[');
     if (fclose(memory) != 0)
         tool_nomem();

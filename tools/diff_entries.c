@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tools/diff.h"
-#include "tools/inspect.h"
+#include "tools/lib/metadata.h"
 
 /* ---- pairing ---- */
 
@@ -120,15 +120,10 @@ const char *diff_kv_type(const struct diff_kv *d, const struct hk_kv *kv)
 
 /* ---- arrays, element by element ---- */
 
-static bool same_bytes(struct hk_bytes a, struct hk_bytes b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
 static bool same_array_element(const struct hk_array *a, const struct hk_array *b, uint32_t i)
 {
     if (a->kind == HK_ARRAY_STRING)
-        return same_bytes(hk_array_string(a, i), hk_array_string(b, i));
+        return tool_same_bytes(hk_array_string(a, i), hk_array_string(b, i));
     if (a->kind == HK_ARRAY_I32)
         return hk_array_i32(a, i) == hk_array_i32(b, i);
     float x = hk_array_f32(a, i), y = hk_array_f32(b, i);
@@ -170,13 +165,8 @@ static void compare_array_blobs(struct diff_kv *d)
         if (!same_array_element(&a, &b, i))
             note_differing_element(d, i);
     note_longer_rest(d);
-    d->first_a = d->first < a.count ? inspect_element(&a, (uint32_t)d->first) : json_null();
-    d->first_b = d->first < b.count ? inspect_element(&b, (uint32_t)d->first) : json_null();
-}
-
-static json_t *parse(struct hk_bytes text)
-{
-    return tool_json_load(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    d->first_a = d->first < a.count ? metadata_element(&a, (uint32_t)d->first) : json_null();
+    d->first_b = d->first < b.count ? metadata_element(&b, (uint32_t)d->first) : json_null();
 }
 
 static json_t *json_element_or_null(const json_t *list, uint64_t i)
@@ -199,7 +189,7 @@ static void compare_json_lists(struct diff_kv *d, const json_t *a, const json_t 
 /* Whether two texts say the same; spaces and the order of members say nothing. */
 static bool same_json_value(struct diff_kv *d)
 {
-    json_t *a = parse(d->a->value), *b = parse(d->b->value);
+    json_t *a = tool_json_any(d->a->value), *b = tool_json_any(d->b->value);
     bool same = a != NULL && b != NULL && json_equal(a, b);
     if (!same && json_is_array(a) && json_is_array(b))
         compare_json_lists(d, a, b);
@@ -221,11 +211,11 @@ static bool same_metadata_value(struct diff_kv *d)
 {
     const char *gguf_a = d->a->gguf_type, *gguf_b = d->b->gguf_type;
     if (is_json_and_string(d->a, d->b) || is_json_and_string(d->b, d->a))
-        return same_bytes(d->a->value, d->b->value) || same_json_value(d);
+        return tool_same_bytes(d->a->value, d->b->value) || same_json_value(d);
     if (d->a->type != d->b->type ||
         (gguf_a != NULL && gguf_b != NULL && strcmp(gguf_a, gguf_b) != 0))
         return false;
-    if (same_bytes(d->a->value, d->b->value))
+    if (tool_same_bytes(d->a->value, d->b->value))
         return true;
     if (d->a->type == HK_META_JSON)
         return same_json_value(d);
@@ -295,14 +285,14 @@ static unsigned compare_record_fields(const struct diff *d, const struct hk_reco
                                       const struct hk_record *b)
 {
     const bool differs[DIFF_FIELDS] = {
-        [TARGET] = !same_bytes(a->target, b->target),
+        [TARGET] = !tool_same_bytes(a->target, b->target),
         [TIMESTAMP] = a->timestamp != b->timestamp,
         [FLAGS] = a->flags != b->flags,
         [METRICS] = memcmp(a->metrics, b->metrics, sizeof a->metrics) != 0,
         [PARENT_HASH] = memcmp(a->parent_hash, b->parent_hash, sizeof a->parent_hash) != 0,
         [CRC32] = a->data_crc32 != b->data_crc32,
         [SIZE] = a->data_size != b->data_size,
-        [PAYLOAD] = !same_bytes(hk_record_data(d->a, a), hk_record_data(d->b, b)),
+        [PAYLOAD] = !tool_same_bytes(hk_record_data(d->a, a), hk_record_data(d->b, b)),
     };
     unsigned bits = 0;
     for (unsigned i = 0; i < DIFF_FIELDS; i++)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tools/diff.h"
-#include "tools/inspect.h"
+#include "tools/lib/metadata.h"
 #include "tools/lib/records.h"
 
 /* Members of an object come in three lists. */
@@ -36,7 +36,7 @@ static json_t *diff_value_json(const struct diff_kv *d, const struct hk_kv *kv)
 {
     json_t *v = json_object();
     tool_json_set(v, "type", tool_json_text(diff_kv_type(d, kv)));
-    tool_json_set(v, "value", inspect_value(kv, false));
+    tool_json_set(v, "value", metadata_value(kv, false));
     return v;
 }
 
@@ -63,7 +63,7 @@ static json_t *changed_kv_json(const struct diff *d, size_t i, int *kind)
     tool_json_set(v, "key", tool_json_bytes(one->key));
     if (*kind != CHANGED) {
         tool_json_set(v, "type", tool_json_text(diff_kv_type(kv, one)));
-        tool_json_set(v, "value", inspect_value(one, false));
+        tool_json_set(v, "value", metadata_value(one, false));
         return v;
     }
     tool_json_set(v, "a", diff_value_json(kv, kv->a));
@@ -75,18 +75,10 @@ static json_t *changed_kv_json(const struct diff *d, size_t i, int *kind)
 
 /* ---- tensors ---- */
 
-static json_t *shape_json(const uint64_t *numbers, size_t count)
-{
-    json_t *v = json_array();
-    for (size_t i = 0; i < count; i++)
-        tool_json_push(v, tool_json_uint(numbers[i]));
-    return v;
-}
-
 static void set_tensor_entry(json_t *v, const struct hk_tensor *t)
 {
     tool_json_set(v, "type", tool_json_text(hk_type_info(t->type)->name));
-    tool_json_set(v, "shape", shape_json(t->shape, t->ndim));
+    tool_json_set(v, "shape", tool_json_uints(t->shape, t->ndim));
     tool_json_set(v, "layout", tool_json_text(hk_layout_name(t->layout)));
     tool_json_set(v, "sparsity", tool_json_text(hk_sparsity_name(t->sparsity)));
     tool_json_set(v, "block_size", tool_json_uint(t->block_size));
@@ -108,7 +100,7 @@ static json_t *first_difference_json(const struct diff_tensor *t)
     json_t *v = json_object();
     diff_place(t->a, s->first, place);
     tool_json_set(v, "index", tool_json_uint(s->first));
-    tool_json_set(v, "place", shape_json(place, t->a->ndim));
+    tool_json_set(v, "place", tool_json_uints(place, t->a->ndim));
     tool_json_set(v, "a", tool_json_double(s->first_a));
     tool_json_set(v, "b", tool_json_double(s->first_b));
     return v;

@@ -46,17 +46,12 @@ static unsigned compare_tensor_entries(const struct hk_tensor *a, const struct h
 
 /* ---- what the bytes say ---- */
 
-static bool same_bytes(struct hk_bytes a, struct hk_bytes b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
 static bool same_tensor_bytes(const struct diff *d, const struct hk_tensor *a,
                               const struct hk_tensor *b)
 {
-    return same_bytes(hk_tensor_data(d->a, a), hk_tensor_data(d->b, b)) &&
-           same_bytes(hk_tensor_scales(d->a, a), hk_tensor_scales(d->b, b)) &&
-           same_bytes(hk_tensor_residual(d->a, a), hk_tensor_residual(d->b, b));
+    return tool_same_bytes(hk_tensor_data(d->a, a), hk_tensor_data(d->b, b)) &&
+           tool_same_bytes(hk_tensor_scales(d->a, a), hk_tensor_scales(d->b, b)) &&
+           tool_same_bytes(hk_tensor_residual(d->a, a), hk_tensor_residual(d->b, b));
 }
 
 /* A reference is compared by what it refers to; one that leads nowhere is refused when it is to be

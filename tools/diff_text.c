@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tools/diff.h"
-#include "tools/inspect.h"
+#include "tools/lib/metadata.h"
 #include "tools/lib/records.h"
 
 enum { NAME_COLUMNS = HK_MAX_NAME, VALUE_COLUMNS = 48 };
@@ -17,12 +17,6 @@ void diff_place(const struct hk_tensor *t, uint64_t i, uint64_t place[HK_MAX_DIM
 const char *diff_kind(bool in_a, bool in_b)
 {
     return !in_a ? "added" : !in_b ? "removed" : "changed";
-}
-
-static void head(struct tool_table *t, const char *const *titles)
-{
-    for (size_t i = 0; i < t->columns; i++)
-        tool_cell(t, "%s", titles[i]);
 }
 
 /* ---- metadata ---- */
@@ -61,7 +55,7 @@ static void diff_value_cell(struct tool_table *t, const struct diff_kv *d, const
         d->a == NULL || d->b == NULL || strcmp(diff_kv_type(d, d->a), diff_kv_type(d, d->b)) != 0;
     if (said)
         snprintf(prefix, sizeof prefix, "%.60s: ", diff_kv_type(d, kv));
-    diff_json_cell(t, prefix, inspect_value(kv, false));
+    diff_json_cell(t, prefix, metadata_value(kv, false));
 }
 
 static void diff_element_cell(struct tool_table *t, const struct diff_kv *d, uint64_t count,
@@ -96,7 +90,7 @@ static void print_metadata_changes(const struct diff *d)
 {
     static const char *const titles[] = {"KEY", "CHANGE", "A", "B", "NOTE"};
     struct tool_table t = {.columns = 5, .right = "lllll"};
-    head(&t, titles);
+    tool_cell_titles(&t, titles);
     for (size_t i = 0; i < d->kv_count; i++)
         diff_kv_row(&t, &d->kvs[i]);
     tool_table_print(&t, stdout);
@@ -226,7 +220,7 @@ static void print_tensor_changes(const struct diff *d)
     static const char *const titles[] = {"TENSOR", "CHANGE",   "A",      "B",     "MAX ABS",
                                          "RMSE",   "RELATIVE", "COSINE", "FIRST", "NOTE"};
     struct tool_table t = {.columns = 10, .right = "llllrrrrll"};
-    head(&t, titles);
+    tool_cell_titles(&t, titles);
     for (size_t i = 0; i < d->tensor_count; i++)
         diff_tensor_row(&t, &d->tensors[i]);
     tool_table_print(&t, stdout);
@@ -253,7 +247,7 @@ static void print_record_changes(const struct diff *d)
 {
     static const char *const titles[] = {"GENERATION", "RECORD", "NAME", "CHANGE"};
     struct tool_table t = {.columns = 4, .right = "rlll"};
-    head(&t, titles);
+    tool_cell_titles(&t, titles);
     for (size_t i = 0; i < d->record_count; i++)
         diff_record_row(&t, &d->records[i]);
     tool_table_print(&t, stdout);

@@ -21,7 +21,4 @@ struct hash_checking {
 /* Check every line of the list; returns an exit status. */
 int hash_check(const struct hash_checking *c);
 
-/* hk_hashes.progress: a bar. */
-void hash_progress(void *arg, uint64_t done, uint64_t all);
-
 #endif

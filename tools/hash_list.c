@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "tools/hash.h"
-#include "tools/lib/output.h"
 
 static const char base_mark[] = ":base", tensor_mark[] = ":tensor:";
 
@@ -39,11 +38,6 @@ static bool needs_hash_escape(struct hk_bytes b)
     return false;
 }
 
-static struct hk_bytes text(const char *s)
-{
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
-
 void hash_print_line(const uint8_t digest[HK_SHA256_SIZE], const char *file, enum hash_kind kind,
                      struct hk_bytes tensor)
 {
@@ -54,12 +48,12 @@ void hash_print_line(const uint8_t digest[HK_SHA256_SIZE], const char *file, enu
     FILE *memory = open_memstream(&line, &size);
     if (memory == NULL)
         tool_nomem();
-    if (needs_hash_escape(text(file)) || needs_hash_escape(tensor))
+    if (needs_hash_escape(tool_bytes(file)) || needs_hash_escape(tensor))
         putc('\\', memory);
     for (size_t i = 0; i < HK_SHA256_SIZE; i++)
         fprintf(memory, "%02x", digest[i]);
     fputs("  ", memory);
-    put_hash_name(memory, text(file));
+    put_hash_name(memory, tool_bytes(file));
     fputs(marks[kind], memory);
     put_hash_name(memory, tensor);
     putc('\n', memory);
@@ -119,7 +113,7 @@ static bool unescape_hash_name(char *s, size_t *n)
 static bool is_existing_path(const char *path)
 {
     struct stat st;
-    return strcmp(path, "-") == 0 || stat(path, &st) == 0;
+    return tool_is_standard(path) || stat(path, &st) == 0;
 }
 
 /* Whether there is a file of the name's first AT bytes, which then is all of PATH; else PATH is as
@@ -280,7 +274,7 @@ static int dup_standard_input(struct hk_error *err)
 
 static int open_hashed_file(const char *path, struct hk_error *err)
 {
-    if (strcmp(path, "-") == 0)
+    if (tool_is_standard(path))
         return dup_standard_input(err);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
@@ -322,7 +316,7 @@ static void choose_hashes(struct wanted *w, const struct check *c, const struct 
 {
     const struct group *g = &c->group;
     *w = (struct wanted){
-        .work = {.size = sizeof w->work, .loop = c->what->loop, .progress = hash_progress},
+        .work = {.size = sizeof w->work, .loop = c->what->loop, .progress = tool_progress_hashing},
         .hashes = {.size = sizeof w->hashes, .work = &w->work}};
     if (group_has_kind(g, HASH_BASE))
         w->hashes.base = w->base;
@@ -415,7 +409,7 @@ static void check_line_group(struct check *c)
     struct group *g = &c->group;
     if (g->count == 0)
         return;
-    if (strcmp(g->lines[0].path, "-") == 0 && strcmp(c->what->list, "-") == 0) {
+    if (tool_is_standard(g->lines[0].path) && tool_is_standard(c->what->list)) {
         tool_warn("-", "is the list");
         c->status = TOOL_TROUBLE;
     } else if (group_has_kind(g, HASH_BASE) || group_has_kind(g, HASH_TENSOR))
@@ -495,7 +489,7 @@ static void report_hash_totals(struct check *c)
 int hash_check(const struct hash_checking *what)
 {
     struct check c = {.what = what};
-    bool standard = strcmp(what->list, "-") == 0;
+    bool standard = tool_is_standard(what->list);
     FILE *list = standard ? stdin : fopen(what->list, "re");
     if (list == NULL) {
         tool_warn(what->list, "cannot open: %s", strerror(errno));

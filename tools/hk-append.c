@@ -52,7 +52,7 @@ static const struct tool_option options[] = {
     [OPT_BIND_BASE] = {"bind-base", 0, NULL,
                        "let the first record of the file hold the base's digest"},
     [OPT_STRICT] = {"strict", 0, NULL, "refuse an adapter that cannot be applied to the model"},
-    [OPT_NO_WAIT] = {"no-wait", 0, NULL, "fail where another program would have to be waited for"},
+    [OPT_NO_WAIT] = TOOL_OPTION_NO_WAIT,
 };
 
 static const struct tool tool = {
@@ -174,17 +174,12 @@ static uint64_t timestamp_now(void)
                          : (uint64_t)time(NULL);
 }
 
-static struct hk_bytes text(const char *s)
-{
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
-
 /* The last part of PATH without its extension. */
 static struct hk_bytes default_record_name(const char *path, enum hk_record_type type)
 {
-    struct hk_bytes b = text(path);
-    if (strcmp(path, "-") == 0)
-        return text(hk_record_type_name(type));
+    struct hk_bytes b = tool_bytes(path);
+    if (tool_is_standard(path))
+        return tool_bytes(hk_record_type_name(type));
     while (b.n > 1 && b.p[b.n - 1] == '/')
         b.n--;
     for (size_t i = b.n; i-- > 0;)
@@ -226,8 +221,8 @@ static enum hk_status append_payload_record(struct hk_appender *a, const struct 
                                             struct hk_error *err)
 {
     struct hk_new_record r = item->record;
-    r.name = item->name != NULL ? text(item->name) : default_record_name(item->path, r.type);
-    r.target = text(item->target != NULL ? item->target : "model");
+    r.name = item->name != NULL ? tool_bytes(item->name) : default_record_name(item->path, r.type);
+    r.target = tool_bytes(item->target != NULL ? item->target : "model");
     r.plain_size = p->size;
     enum hk_status st = hk_append_record(a, &r, err);
     if (st != HK_OK)
@@ -251,7 +246,7 @@ static int append_one_record(struct hk_appender *a, const struct job *j, struct 
         r->generation = generation > last ? generation : last;
     }
     if (item->switched != NULL) {
-        r->name = text(item->switched);
+        r->name = tool_bytes(item->switched);
         st = hk_append_switch(a, r, &err);
     } else {
         st = append_payload_record(a, item, p, &reading, &err);
@@ -259,17 +254,12 @@ static int append_one_record(struct hk_appender *a, const struct job *j, struct 
     return st == HK_OK ? TOOL_OK : tool_error(reading ? item->path : j->file, &err);
 }
 
-static void show_progress(void *arg, uint64_t done, uint64_t all)
-{
-    (void)arg;
-    tool_progress("hashing", done, all);
-}
-
 static enum hk_status bind_appender_base(const struct job *j, struct hk_appender *a,
                                          const struct hk_file *whole, struct hk_error *err)
 {
     struct hk_loop loop;
-    const struct hk_work work = {.size = sizeof work, .loop = &loop, .progress = show_progress};
+    const struct hk_work work = {
+        .size = sizeof work, .loop = &loop, .progress = tool_progress_hashing};
     enum hk_status st = j->bind ? tool_loop_new(&loop, 0, err) : HK_OK;
     if (st != HK_OK || !j->bind)
         return st;
@@ -344,7 +334,7 @@ static void check_new_records(const struct job *j)
     unsigned standard = 0;
     for (size_t i = 0; i < j->count; i++) {
         const struct item *item = &j->items[i];
-        standard += item->path != NULL && strcmp(item->path, "-") == 0;
+        standard += item->path != NULL && tool_is_standard(item->path);
         if ((item->name != NULL && strlen(item->name) > UINT16_MAX) ||
             (item->target != NULL && strlen(item->target) > UINT16_MAX))
             tool_usage("--name and --target take 65535 bytes at most");

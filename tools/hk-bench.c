@@ -5,7 +5,6 @@
 #include "engine/cpu/pool.h"
 #include "kernels/kernels.h"
 #include "tools/bench.h"
-#include "tools/lib/machine.h"
 
 /* ---- options ---- */
 
@@ -18,38 +17,28 @@ enum {
 };
 
 enum option {
-    OPT_ACTIVATIONS,
-    OPT_BATCH,
     OPT_DECODE,
     OPT_DEPTH,
-    OPT_HUGE_PAGES,
     OPT_JSON,
     OPT_LEVELS,
-    OPT_MLOCK,
     OPT_PREFILL,
     OPT_PREFILL_DEPTH,
     OPT_REPS,
     OPT_TABLE,
-    OPT_THREADS,
 };
 
 static const struct tool_option options[] = {
-    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
-    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of a prompt together (default 512)"},
     [OPT_DECODE] = {"decode", 0, "N", "time N tokens one by one (default 64; 0: do not)"},
     [OPT_DEPTH] = {"depth", 0, "N",
                    "decode after N tokens (default 0); may be given several times"},
-    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
-    [OPT_JSON] = {"json", 0, NULL, "print JSON, as without --table"},
+    [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_LEVELS] = {"levels", 0, NULL, "measure every level of kernels that runs here in turn"},
-    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
     [OPT_PREFILL] = {"prefill", 0, "N",
                      "time a prompt of N tokens (default 512; 0: do not); may be given several "
                      "times"},
     [OPT_PREFILL_DEPTH] = {"prefill-depth", 0, "N", "time prompts after N tokens (default 0)"},
     [OPT_REPS] = {"reps", 0, "N", "repeat each measurement N times (default 5)"},
-    [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
-    [OPT_THREADS] = {"threads", 0, "N", "compute with N threads"},
+    [OPT_TABLE] = TOOL_OPTION_TABLE,
 };
 
 static const struct tool tool = {
@@ -58,6 +47,7 @@ static const struct tool tool = {
     .about = "Measure how fast a model reads prompts and generates, and its memory, as JSON.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .group = &engine_options_group,
 };
 
 /* Room for one of each argument, and for the default. */
@@ -73,33 +63,9 @@ static void add_bench_size(struct bench_sizes *s, const char *name, const char *
     s->n[s->count++] = tool_uint(name, value, 0, HKE_MAX_POSITIONS);
 }
 
-/* Those without a value. */
-static void set_bench_flag(struct bench_options *o, enum option option)
-{
-    switch (option) {
-    case OPT_HUGE_PAGES:
-        o->context.huge_pages = true;
-        break;
-    case OPT_LEVELS:
-        o->levels = true;
-        break;
-    case OPT_MLOCK:
-        o->mlock = true;
-        break;
-    default:
-        o->table = option == OPT_TABLE;
-    }
-}
-
 static void set_bench_option(struct bench_options *o, enum option option, const char *value)
 {
     switch (option) {
-    case OPT_ACTIVATIONS:
-        o->context.activations = tool_activations(value);
-        break;
-    case OPT_BATCH:
-        o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
-        break;
     case OPT_DECODE:
         o->decode = tool_uint("decode", value, 0, HKE_MAX_POSITIONS);
         break;
@@ -115,11 +81,13 @@ static void set_bench_option(struct bench_options *o, enum option option, const 
     case OPT_REPS:
         o->reps = tool_uint("reps", value, 1, MAX_REPS);
         break;
-    case OPT_THREADS:
-        o->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
+    case OPT_LEVELS:
+        o->levels = true;
         break;
-    default:
-        set_bench_flag(o, option);
+    case OPT_JSON:
+    case OPT_TABLE:
+        o->table = option == OPT_TABLE;
+        break;
     }
 }
 
@@ -129,21 +97,21 @@ static void set_bench_defaults(struct bench_options *o)
         o->prefill.n[o->prefill.count++] = DEFAULT_PREFILL;
     if (o->depth.count == 0)
         o->depth.n[o->depth.count++] = 0;
-    if (!o->levels)
-        o->context.kernels = tool_kernels();
-    if (o->context.threads == 0)
-        o->context.threads = tool_threads();
+    if (o->levels && o->engine.context.threads == 0)
+        o->engine.context.threads = tool_threads();
+    else if (!o->levels)
+        engine_options_settle(&o->engine);
 }
 
 static void parse_bench_options(struct bench_options *o, int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
-    tool_begin(&args, &tool, argc, argv);
+    tool_begin_group(&args, &tool, &o->engine, argc, argv);
     *o = (struct bench_options){
         .decode = DEFAULT_DECODE,
         .reps = DEFAULT_REPS,
-        .context = {.batch = DEFAULT_BATCH},
+        .engine = {.context = {.batch = DEFAULT_BATCH}},
     };
     make_size_list(&o->prefill, argc);
     make_size_list(&o->depth, argc);
@@ -186,7 +154,7 @@ static int bench_levels(struct bench_options *o)
         if (!first && o->table)
             putchar('\n');
         first = false;
-        o->context.kernels = level[i].table;
+        o->engine.context.kernels = level[i].table;
         status = bench_level(o);
     }
     return status;

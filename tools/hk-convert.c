@@ -18,12 +18,12 @@ enum {
 };
 
 static const struct tool_option options[] = {
-    [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
+    [OPT_ALIGN] = TOOL_OPTION_ALIGN,
     [OPT_BASE] = {"base", 0, "MODEL",
                   "IN is a low-rank adapter for MODEL: write it in another form"},
-    [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_FORCE] = TOOL_OPTION_FORCE,
     [OPT_KEEP] = {"keep-history", 0, NULL, "keep records where tensors change their types"},
-    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
+    [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
     [OPT_NO_HISTORY] = {"no-history", 0, NULL, "leave the version history out"},
     [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes for metadata to grow by (k, M, G)"},
     [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
@@ -59,26 +59,10 @@ static void set_convert_format(struct convert_job *j, const char *value)
         tool_usage("--to takes hk, gguf, safetensors, hf or peft, not '%s'", value);
 }
 
-static uint32_t align_option(const char *value)
-{
-    uint64_t n = tool_uint("align", value, 1, HK_MAX_ALIGNMENT);
-    if ((n & (n - 1)) != 0)
-        tool_usage("--align takes a power of two, not %llu", (unsigned long long)n);
-    return (uint32_t)n;
-}
-
 static uint64_t parse_room(const char *value)
 {
     const uint64_t size = tool_size("room", value, 0, UINT64_C(4) << 30);
     return size == 0 ? HK_NO_ROOM : size;
-}
-
-static enum hk_type type_option(const char *value)
-{
-    const struct hk_type_info *info = hk_type_by_name(value);
-    if (info == NULL || info->type > HK_TYPE_BF16)
-        tool_usage("--type takes f16, bf16 or f32, not '%s'", value);
-    return (enum hk_type)info->type;
 }
 
 static void set_history_choice(struct convert_job *j, enum hk_history_choice choice)
@@ -92,7 +76,7 @@ static void set_convert_option(struct convert_job *j, int option, const char *va
 {
     switch (option) {
     case OPT_ALIGN:
-        j->options.alignment = align_option(value);
+        j->options.alignment = tool_align(value);
         break;
     case OPT_BASE:
         j->base = value;
@@ -119,7 +103,7 @@ static void set_convert_option(struct convert_job *j, int option, const char *va
         set_convert_format(j, value);
         break;
     case OPT_TYPE:
-        j->options.dense = type_option(value);
+        j->options.dense = tool_dense_type(value);
         j->options.decode = true;
         break;
     }
@@ -153,7 +137,7 @@ static void check_adapter_options(const struct convert_job *j)
                                                                 : NULL;
     if (other != NULL)
         tool_usage("--%s is for models, not for adapters", other);
-    if (convert_is_standard(j->in) && convert_is_standard(j->base))
+    if (tool_is_standard(j->in) && tool_is_standard(j->base))
         tool_usage("standard input is either the adapter or the model of --base");
 }
 
@@ -172,7 +156,7 @@ static void check_convert_options(const struct convert_job *j)
         tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
     if (j->options.room != 0 && j->to != HK_FORMAT_HK)
         tool_usage("--room is for hk: metadata of %s do not grow in place", hk_format_name(j->to));
-    if (convert_is_standard(j->out) && (j->to == HK_FORMAT_HF || j->options.split_size > 0))
+    if (tool_is_standard(j->out) && (j->to == HK_FORMAT_HF || j->options.split_size > 0))
         tool_usage("standard output is one file, not several");
     if (path_ends_in(j->out, ".index.json"))
         tool_usage("%s is what the index of a set is called, not a model", j->out);
@@ -189,7 +173,7 @@ static void show_converting(void *arg, uint64_t done, uint64_t all)
 static void show_conversion_loss(void *arg, const char *text)
 {
     const struct convert_job *j = arg;
-    tool_warn(convert_shown(j->out, "standard output"), "lost: %s", text);
+    tool_warn_lost(j->out, text);
 }
 
 static int convert_input(const struct convert_job *j)
@@ -199,15 +183,15 @@ static int convert_input(const struct convert_job *j)
     if (j->base != NULL)
         return convert_adapter(j);
     if (convert_open(&f, j, &err) != HK_OK)
-        return tool_error(convert_shown(j->in, "standard input"), &err);
+        return tool_error(j->in, &err);
     int status;
     if (convert_is_adapter(j, f)) {
         hk_fail(&err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                 "is a low-rank adapter and no model: --base says which model it is for");
-        status = tool_error(convert_shown(j->in, "standard input"), &err);
+        status = tool_error(j->in, &err);
     } else {
         convert_hint(j, f);
-        tool_tell_defaults(convert_shown(j->in, "standard input"), f);
+        tool_tell_defaults(j->in, f);
         status = convert_write(j, f);
     }
     hk_close(&f);

@@ -12,11 +12,11 @@ enum { OPT_ALL, OPT_FORCE, OPT_JSON, OPT_MAX_OUTPUT, OPT_NPY, OPT_OUTPUT, OPT_RO
 
 static const struct tool_option options[] = {
     [OPT_ALL] = {"all", 0, "DIR", "write every tensor to a file in DIR"},
-    [OPT_FORCE] = {"force", 'f', NULL, "replace files that exist"},
+    [OPT_FORCE] = TOOL_OPTION_FORCE,
     [OPT_JSON] = {"json", 0, NULL, "write JSON: name, type, shape and data"},
-    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
+    [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
     [OPT_NPY] = {"npy", 0, NULL, "write a .npy file, as NumPy loads it"},
-    [OPT_OUTPUT] = {"output", 'o', "OUT", "write to OUT instead of standard output"},
+    [OPT_OUTPUT] = TOOL_OPTION_OUTPUT,
     [OPT_ROWS] = {"rows", 0, "A:B", "only rows A up to but not including B"},
     [OPT_TEXT] = {"text", 0, NULL, "write decimals, a row on each line"},
 };
@@ -90,7 +90,7 @@ static bool is_binary_form(enum dequant_form form)
 static enum hk_status create_dequant_output(struct hk_out **out, const struct job *j,
                                             const char *path, struct hk_error *err)
 {
-    if (!is_binary_form(j->form) && strcmp(path, "-") == 0)
+    if (!is_binary_form(j->form) && tool_is_standard(path))
         return hk_out_fd(out, STDOUT_FILENO, err);
     return tool_create(out, path, j->input, j->force, err);
 }
@@ -99,8 +99,7 @@ static enum hk_status create_dequant_output(struct hk_out **out, const struct jo
 static int report_dequant(const struct job *j, const char *path, const struct hk_error *err)
 {
     bool output = err->status == HK_E_IO || err->status == HK_E_USE;
-    const char *shown = strcmp(path, "-") == 0 ? "standard output" : path;
-    return tool_error(output ? shown : j->input, err);
+    return tool_error(output ? tool_output_name(path) : j->input, err);
 }
 
 static int dequant_tensor(struct job *j, const struct hk_file *f, const struct hk_tensor *t,
@@ -110,7 +109,7 @@ static int dequant_tensor(struct job *j, const struct hk_file *f, const struct h
     struct hk_decoder *decoder = NULL;
     struct hk_out *out = NULL;
     struct dequant_piece p = {.tensor = t, .progress = count_decoded, .arg = j};
-    p.pretty = strcmp(path, "-") == 0 && isatty(STDOUT_FILENO);
+    p.pretty = tool_is_standard(path) && isatty(STDOUT_FILENO);
     if (hk_decoder_new(&decoder, f, t, &err) != HK_OK)
         return tool_error(j->input, &err);
     p.decoder = decoder;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "engine/tokenizer/tokenizer.h"
-#include "tools/lib/output.h"
 #include "tools/lib/tool.h"
 
 enum { CHUNK = 1 << 16 };
@@ -12,8 +11,8 @@ enum { CHUNK = 1 << 16 };
 enum option { OPT_IDS, OPT_JSON, OPT_SPECIAL };
 
 static const struct tool_option options[] = {
-    [OPT_IDS] = {"ids", 0, NULL, "standard input holds the ids as u32, little-endian"},
-    [OPT_JSON] = {"json", 0, NULL, "print one JSON object instead of the text"},
+    [OPT_IDS] = TOOL_OPTION_IDS,
+    [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_SPECIAL] = {"special", 's', NULL, "print control tokens too"},
 };
 
@@ -84,7 +83,7 @@ static void parse_detokenize_options(struct detokenize *d, int argc, char **argv
             tool_usage("not a token id: %s", d->words[i]);
     if (d->raw && d->word_count > 0)
         tool_usage("--ids is about standard input, which is not read if ids are given");
-    if (strcmp(d->path, "-") == 0 && d->word_count == 0)
+    if (tool_is_standard(d->path) && d->word_count == 0)
         tool_usage("standard input is the model: the ids have to be arguments");
 }
 

@@ -23,12 +23,12 @@ static const struct tool_option options[] = {
     [OPT_BRIEF] = {"brief", 'q', NULL, "print only the names of what differs"},
     [OPT_COSINE] = {"cosine", 0, "X", "tensors whose cosine is X or more count as same"},
     [OPT_IGNORE_KEY] = {"ignore-key", 0, "PATTERN", "leave out keys that match, as hk.source.*"},
-    [OPT_JSON] = {"json", 0, NULL, "print JSON"},
+    [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE",
                         "compare up to SIZE bytes of values (default: 64M, or 16 times A and B)"},
     [OPT_METADATA] = {"metadata", 0, NULL, "compare the metadata"},
     [OPT_TENSORS] = {"tensors", 0, NULL, "compare the tensors"},
-    [OPT_THREADS] = {"threads", 0, "N", "compare with N threads"},
+    [OPT_THREADS] = TOOL_OPTION_THREADS,
     [OPT_TOLERANCE] = {"tolerance", 0, "X", "tensors with no error above X count as same"},
 };
 

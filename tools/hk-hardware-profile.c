@@ -5,13 +5,12 @@
 #include <unistd.h>
 
 #include "engine/cpu/cores.h"
-#include "tools/lib/machine.h"
-#include "tools/lib/tool.h"
+#include "tools/lib/engine_options.h"
 
 enum option { OPT_TABLE };
 
 static const struct tool_option options[] = {
-    [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
+    [OPT_TABLE] = TOOL_OPTION_TABLE,
 };
 
 static const struct tool tool = {
@@ -174,7 +173,7 @@ static void read_transparent_pages(struct memory *m)
 
 static void find_profile(struct profile *p)
 {
-    p->in_use = tool_kernels()->name;
+    p->in_use = engine_options_kernels()->name;
     p->levels = hkk_levels(p->level);
     hke_cores_find(&p->cores, "", NULL);
     p->cores.threads = tool_threads();
@@ -241,21 +240,16 @@ static json_t *cores_json(const struct hke_cores *c)
     return o;
 }
 
-static json_t *known_uint(uint64_t v)
-{
-    return v > 0 ? tool_json_uint(v) : json_null();
-}
-
 static json_t *machine_memory_json(const struct memory *m)
 {
     json_t *o = json_object(), *huge = json_object();
-    tool_json_set(huge, "size", known_uint(m->huge_size));
+    tool_json_set(huge, "size", tool_json_known(m->huge_size));
     tool_json_set(huge, "total", tool_json_uint(m->huge_total));
     tool_json_set(huge, "free", tool_json_uint(m->huge_free));
     tool_json_set(huge, "transparent",
                   tool_json_text(m->transparent[0] != '\0' ? m->transparent : NULL));
-    tool_json_set(o, "total", known_uint(m->total));
-    tool_json_set(o, "available", known_uint(m->available));
+    tool_json_set(o, "total", tool_json_known(m->total));
+    tool_json_set(o, "available", tool_json_known(m->available));
     tool_json_set(o, "page_size", tool_json_uint(m->page));
     tool_json_set(o, "huge_pages", huge);
     return o;
@@ -280,12 +274,6 @@ static void text_row(struct tool_table *t, const char *name, const char *text)
         text = "unknown";
     tool_cell(t, "%s", name);
     tool_cell_bytes(t, (struct hk_bytes){(const uint8_t *)text, strlen(text)}, 0);
-}
-
-static void size_row(struct tool_table *t, const char *name, uint64_t size)
-{
-    char text[24];
-    text_row(t, name, size > 0 ? tool_human_size(size, text) : NULL);
 }
 
 static void uint_row(struct tool_table *t, const char *name, unsigned n)
@@ -333,10 +321,10 @@ static void core_rows(struct tool_table *t, const struct hke_cores *c)
 
 static void memory_rows(struct tool_table *t, const struct memory *m)
 {
-    size_row(t, "memory", m->total);
-    size_row(t, "available memory", m->available);
-    size_row(t, "page size", m->page);
-    size_row(t, "huge page size", m->huge_size);
+    tool_row_size(t, "memory", m->total);
+    tool_row_size(t, "available memory", m->available);
+    tool_row_size(t, "page size", m->page);
+    tool_row_size(t, "huge page size", m->huge_size);
     tool_cell(t, "huge pages");
     tool_cell(t, "%llu reserved, %llu of them free", (unsigned long long)m->huge_total,
               (unsigned long long)m->huge_free);

@@ -13,11 +13,11 @@ static const struct tool_option options[] = {
     [OPT_BASE] = {"base", 0, NULL, "print the base digest"},
     [OPT_CHECK] = {"check", 'c', "LIST", "check the digests in LIST"},
     [OPT_FILE] = {"file", 0, NULL, "print the digest of the file, or of each file of a set"},
-    [OPT_JSON] = {"json", 0, NULL, "print JSON"},
+    [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_QUIET] = {"quiet", 0, NULL, "with --check, print no OK"},
     [OPT_STATUS] = {"status", 0, NULL, "with --check, print nothing"},
     [OPT_TENSORS] = {"tensors", 0, NULL, "print the digest of each tensor"},
-    [OPT_THREADS] = {"threads", 0, "N", "hash with N threads"},
+    [OPT_THREADS] = TOOL_OPTION_THREADS,
 };
 
 static const struct tool tool = {
@@ -40,12 +40,6 @@ struct made { /* digests of one model */
     struct hk_hashes hashes;
     uint8_t base[HK_SHA256_SIZE];
 };
-
-void hash_progress(void *arg, uint64_t done, uint64_t all)
-{
-    (void)arg;
-    tool_progress("hashing", done, all);
-}
 
 /* ---- output ---- */
 
@@ -153,7 +147,8 @@ static int hash_opened_model(const struct job *j, const struct hk_loop *loop, st
 {
     struct hk_error err;
     int status = TOOL_OK;
-    const struct hk_work work = {.size = sizeof work, .loop = loop, .progress = hash_progress};
+    const struct hk_work work = {
+        .size = sizeof work, .loop = loop, .progress = tool_progress_hashing};
     m->hashes = (struct hk_hashes){.size = sizeof(struct hk_hashes), .work = &work};
     if (j->file)
         m->hashes.files = alloc_digests(hk_file_parts(m->f));

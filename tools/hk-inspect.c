@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/inspect.h"
+#include "tools/lib/metadata.h"
 #include "tools/lib/records.h"
 
 enum { OPT_APPENDIX, OPT_FULL, OPT_HEADER, OPT_METADATA, OPT_TABLE, OPT_TENSORS };
@@ -12,7 +12,7 @@ static const struct tool_option options[] = {
     [OPT_FULL] = {"full", 0, NULL, "show long arrays and opaque bytes whole"},
     [OPT_HEADER] = {"header", 0, NULL, "show the file header"},
     [OPT_METADATA] = {"metadata", 0, NULL, "show the metadata"},
-    [OPT_TABLE] = {"table", 0, NULL, "print tables for people, not JSON"},
+    [OPT_TABLE] = TOOL_OPTION_TABLE,
     [OPT_TENSORS] = {"tensors", 0, NULL, "show the tensor table"},
 };
 
@@ -24,14 +24,32 @@ static const struct tool tool = {
     .option_count = sizeof options / sizeof *options,
 };
 
+enum {
+    INSPECT_HEADER = 1,
+    INSPECT_METADATA = 2,
+    INSPECT_TENSORS = 4,
+    INSPECT_APPENDIX = 8,
+    INSPECT_ALL = 15,
+};
+
 struct choice {
     unsigned sections;
     bool full, table;
 };
 
+/* The format's version as text, "1.0" or a GGUF's "3", in a BUFFER of 24. */
+static void format_version(const struct hk_file *f, char *buffer)
+{
+    const struct hk_header *h = hk_file_header(f);
+    if (hk_file_format(f) == HK_FORMAT_HK)
+        snprintf(buffer, 24, "%u.%u", h->version_major, h->version_minor);
+    else
+        snprintf(buffer, 24, "%u", h->version_major);
+}
+
 /* ---- JSON ---- */
 
-static json_t *flag_names(uint32_t flags)
+static json_t *flag_names_json(uint32_t flags)
 {
     json_t *names = json_array();
     for (unsigned bit = 0; bit < 32; bit++) {
@@ -49,10 +67,10 @@ static json_t *header_json(const struct hk_file *f)
 {
     const struct hk_header *h = hk_file_header(f);
     char version[24];
-    inspect_version(f, version);
+    format_version(f, version);
     json_t *v = json_object();
     tool_json_set(v, "version", json_string(version));
-    tool_json_set(v, "flags", flag_names(h->flags));
+    tool_json_set(v, "flags", flag_names_json(h->flags));
     tool_json_set(v, "alignment", tool_json_uint(h->alignment));
     tool_json_set(v, "split_index", tool_json_uint(h->split_index));
     tool_json_set(v, "split_count", tool_json_uint(h->split_count));
@@ -68,20 +86,12 @@ static json_t *header_json(const struct hk_file *f)
     return v;
 }
 
-static json_t *shape_json(const struct hk_tensor *t)
-{
-    json_t *shape = json_array();
-    for (size_t d = 0; d < t->ndim; d++)
-        tool_json_push(shape, tool_json_uint(t->shape[d]));
-    return shape;
-}
-
-static json_t *tensor_json(const struct hk_file *f, const struct hk_tensor *t)
+static json_t *inspected_tensor_json(const struct hk_file *f, const struct hk_tensor *t)
 {
     json_t *v = json_object();
     tool_json_set(v, "name", tool_json_bytes(t->name));
     tool_json_set(v, "type", tool_json_text(hk_type_info(t->type)->name));
-    tool_json_set(v, "shape", shape_json(t));
+    tool_json_set(v, "shape", tool_json_uints(t->shape, t->ndim));
     tool_json_set(v, "layout", tool_json_text(hk_layout_name(t->layout)));
     tool_json_set(v, "sparsity", tool_json_text(hk_sparsity_name(t->sparsity)));
     tool_json_set(v, "offset", tool_json_uint(t->data_offset));
@@ -106,7 +116,7 @@ static json_t *files_json(const struct hk_file *f)
 }
 
 /* Member by member: a tree of a million tensors would take gigabytes. */
-static void print_json(const struct hk_file *f, const char *name, const struct choice *c)
+static void print_model_json(const struct hk_file *f, const char *name, const struct choice *c)
 {
     struct tool_json_out o;
     tool_json_begin(&o, stdout);
@@ -120,11 +130,11 @@ static void print_json(const struct hk_file *f, const char *name, const struct c
     if (c->sections & INSPECT_HEADER)
         tool_json_put(&o, "header", header_json(f));
     if (c->sections & INSPECT_METADATA)
-        inspect_metadata(f, c->full, &o);
+        metadata_put(f, c->full, &o);
     if (c->sections & INSPECT_TENSORS) {
         tool_json_enter(&o, "tensors", '[');
         for (size_t i = 0; i < hk_tensor_count(f) && !ferror(stdout); i++)
-            tool_json_put(&o, NULL, tensor_json(f, hk_tensor_at(f, i)));
+            tool_json_put(&o, NULL, inspected_tensor_json(f, hk_tensor_at(f, i)));
         tool_json_leave(&o, ']');
     }
     if (c->sections & INSPECT_APPENDIX)
@@ -132,9 +142,119 @@ static void print_json(const struct hk_file *f, const char *name, const struct c
     tool_json_end(&o);
 }
 
+/* ---- tables ---- */
+
+/* Cells of a hostile file must not widen every row: names may have 65535 bytes there. */
+enum { NAME_COLUMNS = HK_MAX_NAME };
+
+static void uint_cells(struct tool_table *t, const char *name, uint64_t value)
+{
+    tool_cell(t, "%s", name);
+    tool_cell(t, "%llu", (unsigned long long)value);
+}
+
+static void header_flags_row(struct tool_table *t, uint32_t flags)
+{
+    char line[512] = ""; /* ten names below 24 letters and 22 of the form bitNN */
+    size_t n = 0;
+    for (unsigned bit = 0; bit < 32; bit++) {
+        const char *name = hk_flag_name(bit);
+        if ((flags >> bit & 1) == 0)
+            continue;
+        int made = name != NULL ? snprintf(line + n, sizeof line - n, " %s", name)
+                                : snprintf(line + n, sizeof line - n, " bit%u", bit);
+        n += (size_t)made;
+    }
+    tool_cell(t, "flags");
+    tool_cell(t, "%s", n > 0 ? line + 1 : "none");
+}
+
+static void print_header_table(const struct hk_file *f)
+{
+    const struct hk_header *h = hk_file_header(f);
+    struct tool_table t = {.columns = 2, .right = "ll"};
+    char version[24];
+    format_version(f, version);
+    tool_cell(&t, "version");
+    tool_cell(&t, "%s", version);
+    header_flags_row(&t, h->flags);
+    uint_cells(&t, "alignment", h->alignment);
+    tool_cell(&t, "split");
+    tool_cell(&t, "%u of %u", h->split_index, h->split_count);
+    uint_cells(&t, "tensors", h->tensor_count);
+    uint_cells(&t, "metadata pairs", h->metadata_kv_count);
+    uint_cells(&t, "metadata offset", h->metadata_offset);
+    uint_cells(&t, "metadata size", h->metadata_size);
+    uint_cells(&t, "tensor table offset", h->tensor_toc_offset);
+    uint_cells(&t, "tensor table size", h->tensor_toc_size);
+    uint_cells(&t, "tensor data offset", h->tensor_data_offset);
+    uint_cells(&t, "appendix offset", h->appendix_offset);
+    uint_cells(&t, "checksum", h->checksum);
+    tool_table_print(&t, stdout);
+}
+
+static void tensor_shape_cell(struct tool_table *t, const struct hk_tensor *tensor)
+{
+    char line[HK_MAX_DIMS * 24] = "scalar";
+    size_t n = 0;
+    for (size_t d = 0; d < tensor->ndim; d++)
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s%llu", d > 0 ? " x " : "",
+                              (unsigned long long)tensor->shape[d]);
+    tool_cell(t, "%s", line);
+}
+
+/* Layout and sparsity where they are not the usual ones. */
+static void tensor_form_cell(struct tool_table *t, const struct hk_tensor *tensor)
+{
+    bool tiled = tensor->layout != HK_LAYOUT_ROW_MAJOR;
+    bool sparse = tensor->sparsity != HK_SPARSITY_NONE;
+    tool_cell(t, "%s%s%s", tiled ? hk_layout_name(tensor->layout) : "", tiled && sparse ? " " : "",
+              sparse ? hk_sparsity_name(tensor->sparsity) : "");
+}
+
+static void print_tensor_table(const struct hk_file *f)
+{
+    static const char *const titles[] = {"TENSOR", "TYPE", "SHAPE", "SIZE", "OFFSET", "FORM"};
+    struct tool_table t = {.columns = 6, .right = "lllrrl"};
+    char size[24];
+    tool_cell_titles(&t, titles);
+    for (size_t i = 0; i < hk_tensor_count(f); i++) {
+        const struct hk_tensor *tensor = hk_tensor_at(f, i);
+        uint64_t bytes = tensor->data_size + tensor->scale_size + tensor->residual_size;
+        tool_cell_bytes(&t, tensor->name, NAME_COLUMNS);
+        tool_cell(&t, "%s", hk_type_info(tensor->type)->name);
+        tensor_shape_cell(&t, tensor);
+        tool_cell(&t, "%s", tool_human_size(bytes, size));
+        tool_cell(&t, "%llu", (unsigned long long)tensor->data_offset);
+        tensor_form_cell(&t, tensor);
+    }
+    tool_table_print(&t, stdout);
+}
+
+static void print_tables(const struct hk_file *f, const char *name, const struct choice *c)
+{
+    metadata_heading(f, name);
+    if (c->sections & INSPECT_HEADER) {
+        putchar('\n');
+        print_header_table(f);
+    }
+    if (c->sections & INSPECT_METADATA) {
+        putchar('\n');
+        metadata_table(f, c->full);
+    }
+    if (c->sections & INSPECT_TENSORS) {
+        putchar('\n');
+        print_tensor_table(f);
+    }
+    if (c->sections & INSPECT_APPENDIX && hk_record_count(f) > 0) {
+        putchar('\n');
+        records_table(f);
+    }
+}
+
 /* ---- the program ---- */
 
-static int inspect(const char *path, const struct choice *c)
+static int inspect_model(const char *path, const struct choice *c)
 {
     struct hk_file *f;
     struct hk_error err;
@@ -143,9 +263,9 @@ static int inspect(const char *path, const struct choice *c)
     if (c->sections & INSPECT_METADATA)
         tool_tell_defaults(path, f);
     if (c->table)
-        inspect_tables(f, path, c->sections, c->full);
+        print_tables(f, path, c);
     else
-        print_json(f, path, c);
+        print_model_json(f, path, c);
     hk_close(&f);
     return TOOL_OK;
 }
@@ -176,6 +296,6 @@ int main(int argc, char **argv)
         c.sections = INSPECT_ALL;
     int status = TOOL_OK;
     for (int i = 0; i < args.operand_count && !ferror(stdout); i++)
-        status = tool_worse(status, inspect(args.operands[i], &c));
+        status = tool_worse(status, inspect_model(args.operands[i], &c));
     return tool_end(status);
 }

@@ -12,11 +12,11 @@ enum { OPT_EXTRACT, OPT_FORCE, OPT_MAX_OUTPUT, OPT_OUTPUT, OPT_RAW, OPT_TABLE, O
 static const struct tool_option options[] = {
     [OPT_EXTRACT] = {"extract", 'x', "RECORD",
                      "write the payload of a record: its number, else the last of that name"},
-    [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
-    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
-    [OPT_OUTPUT] = {"output", 'o', "OUT", "write the payload to OUT, not to standard output"},
+    [OPT_FORCE] = TOOL_OPTION_FORCE,
+    [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
+    [OPT_OUTPUT] = TOOL_OPTION_OUTPUT,
     [OPT_RAW] = {"raw", 0, NULL, "write it as it is stored, compressed or not"},
-    [OPT_TABLE] = {"table", 0, NULL, "print a table for people, not JSON"},
+    [OPT_TABLE] = TOOL_OPTION_TABLE,
     [OPT_TO] = {"to", 0, "FORM", "write an adapter as gguf, or as peft: a directory"},
 };
 
@@ -74,7 +74,7 @@ static enum hk_status write_record_payload(const struct job *j, const struct hk_
 static void show_extraction_loss(void *arg, const char *text)
 {
     const struct job *j = arg;
-    tool_warn(strcmp(j->out, "-") == 0 ? "standard output" : j->out, "lost: %s", text);
+    tool_warn_lost(j->out, text);
 }
 
 static enum hk_status open_record_adapter(const struct job *j, struct hk_file **out,
@@ -221,11 +221,11 @@ int main(int argc, char **argv)
         set_log_option(&j, o, value);
     if (args.operand_count != 1)
         tool_usage("one FILE is needed, %d given", args.operand_count);
-    if (j.record == NULL && (j.raw || j.force || j.to != NULL || strcmp(j.out, "-") != 0))
+    if (j.record == NULL && (j.raw || j.force || j.to != NULL || !tool_is_standard(j.out)))
         tool_usage("--raw, --to, --output and --force go with --extract");
     if (j.raw && j.to != NULL)
         tool_usage("--raw writes what is stored, --to another form: one of them");
-    if (j.to != NULL && strcmp(j.to, "peft") == 0 && strcmp(j.out, "-") == 0)
+    if (j.to != NULL && strcmp(j.to, "peft") == 0 && tool_is_standard(j.out))
         tool_usage("--to peft writes a directory: --output names it");
     j.file = args.operands[0];
     return tool_end(show_or_extract(&j));

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "libhkfmt/hkmodel.h"
-#include "tools/lib/adapter_name.h"
 #include "tools/lib/records.h"
 
 enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TYPE };
@@ -10,9 +9,9 @@ enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TYPE };
 static const struct tool_option options[] = {
     [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
                      "merge the last record of that name, SCALE times (default: all active ones)"},
-    [OPT_ALIGN] = {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"},
-    [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
-    [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE", TOOL_MAX_OUTPUT_HELP},
+    [OPT_ALIGN] = TOOL_OPTION_ALIGN,
+    [OPT_FORCE] = TOOL_OPTION_FORCE,
+    [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
     [OPT_TYPE] = {"type", 0, "TYPE", "store what is changed as f32, f16 (default) or bf16"},
 };
 
@@ -85,7 +84,7 @@ static enum hk_status choose_merged_records(struct job *j, const struct hk_file 
         add_active_records(j, f, &others);
     for (size_t i = 0; status == HK_OK && i < j->name_count; i++) {
         struct hk_merge_item item;
-        status = adapter_named(f, j->names[i], &item, err);
+        status = record_named(f, j->names[i], &item, err);
         if (status == HK_OK)
             add_merge_item(j, item.record, item.scale);
     }
@@ -119,22 +118,6 @@ static int merge_model(struct job *j)
     return status;
 }
 
-static enum hk_type type_option(const char *value)
-{
-    const struct hk_type_info *info = hk_type_by_name(value);
-    if (info == NULL || info->type > HK_TYPE_BF16)
-        tool_usage("--type takes f32, f16 or bf16, not '%s'", value);
-    return (enum hk_type)info->type;
-}
-
-static uint32_t align_option(const char *value)
-{
-    uint64_t n = tool_uint("align", value, 1, HK_MAX_ALIGNMENT);
-    if ((n & (n - 1)) != 0)
-        tool_usage("--align takes a power of two, not %llu", (unsigned long long)n);
-    return (uint32_t)n;
-}
-
 static void show_merging(void *arg, uint64_t done, uint64_t all)
 {
     (void)arg;
@@ -144,7 +127,7 @@ static void show_merging(void *arg, uint64_t done, uint64_t all)
 static void show_merge_loss(void *arg, const char *text)
 {
     const struct job *j = arg;
-    tool_warn(j->out, "lost: %s", text);
+    tool_warn_lost(j->out, text);
 }
 
 int main(int argc, char **argv)
@@ -164,13 +147,13 @@ int main(int argc, char **argv)
         if (o == OPT_ADAPTER)
             j.names[j.name_count++] = value;
         else if (o == OPT_ALIGN)
-            j.convert.alignment = align_option(value);
+            j.convert.alignment = tool_align(value);
         else if (o == OPT_FORCE)
             j.force = true;
         else if (o == OPT_MAX_OUTPUT)
             j.convert.max_output = tool_max_output(value);
         else
-            j.type = type_option(value);
+            j.type = tool_dense_type(value);
     }
     if (args.operand_count != 2)
         tool_usage("FILE and OUT are needed, %d given", args.operand_count);

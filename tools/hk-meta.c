@@ -6,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/inspect.h"
-#include "tools/lib/input.h"
+#include "tools/lib/metadata.h"
 #include "tools/meta.h"
 
 enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_NO_WAIT, OPT_TABLE, OPT_TYPE };
@@ -16,8 +15,7 @@ static const struct tool_option options[] = {
     [OPT_FROM_FILE] = {"from-file", 0, "PATH", "set: take the value from PATH, byte for byte"},
     [OPT_FULL] = {"full", 0, NULL, "list: show long arrays and opaque bytes whole"},
     [OPT_JSON] = {"json", 0, NULL, "get: print the value with its type, as export does"},
-    [OPT_NO_WAIT] = {"no-wait", 0, NULL,
-                     "set, delete, import: fail where another program would have to be waited for"},
+    [OPT_NO_WAIT] = {"no-wait", 0, NULL, "set, delete, import: " TOOL_NO_WAIT_HELP},
     [OPT_TABLE] = {"table", 0, NULL, "list: print a table for people, not JSON"},
     [OPT_TYPE] = {"type", 0, "TYPE",
                   "set: string, int, float, bool, json, bytes, array<string>..."},
@@ -40,11 +38,6 @@ struct job {
     const char *from_file; /* likewise NULL */
 };
 
-static struct hk_bytes bytes_of(const char *s)
-{
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
-
 /* ---- reading ---- */
 
 static void list_metadata_json(const struct hk_file *f, const struct job *j)
@@ -57,8 +50,8 @@ static void list_metadata_json(const struct hk_file *f, const struct job *j)
         const struct hk_kv *kv = hk_kv_at(f, i);
         json_t *v = json_object();
         tool_json_set(v, "type", json_string(meta_type_name(meta_type_of(kv))));
-        tool_json_set(v, "value", inspect_value(kv, j->full));
-        char *key = inspect_key(f, i);
+        tool_json_set(v, "value", metadata_value(kv, j->full));
+        char *key = metadata_key(f, i);
         tool_json_put(&o, key, v);
         free(key);
     }
@@ -66,10 +59,17 @@ static void list_metadata_json(const struct hk_file *f, const struct job *j)
     tool_json_end(&o);
 }
 
+static void print_metadata_table(const struct hk_file *f, const struct job *j)
+{
+    metadata_heading(f, j->path);
+    putchar('\n');
+    metadata_table(f, j->full);
+}
+
 static int list_metadata(const struct hk_file *f, const struct job *j)
 {
     if (j->table)
-        inspect_tables(f, j->path, INSPECT_METADATA, j->full);
+        print_metadata_table(f, j);
     else
         list_metadata_json(f, j);
     return TOOL_OK;
@@ -106,7 +106,7 @@ static int get_key(const struct hk_file *f, const struct job *j)
     else if (type == META_STRING || type == META_JSON)
         print_meta_text(kv->value);
     else if (type != META_BYTES)
-        tool_json_print(inspect_value(kv, true), stdout);
+        tool_json_print(metadata_value(kv, true), stdout);
     else if (isatty(STDOUT_FILENO) != 0) {
         tool_warn(j->path, "key %s: binary data is not written to a terminal", j->words[0]);
         return TOOL_TROUBLE;
@@ -115,19 +115,15 @@ static int get_key(const struct hk_file *f, const struct job *j)
     return TOOL_OK;
 }
 
-static bool is_member(struct hk_bytes key)
+static bool is_member_name(struct hk_bytes key)
 {
-    uint32_t code;
-    for (size_t i = 0, n; i < key.n; i += n)
-        if (key.p[i] == '\0' || (n = tool_utf8(key.p + i, key.n - i, &code)) == 0)
-            return false;
-    return true;
+    return tool_is_utf8(key) && memchr(key.p, '\0', key.n) == NULL;
 }
 
 static int export_metadata(const struct hk_file *f, const struct job *j)
 {
     for (size_t i = 0; i < hk_kv_count(f); i++)
-        if (!is_member(hk_kv_at(f, i)->key)) {
+        if (!is_member_name(hk_kv_at(f, i)->key)) {
             tool_warn(j->path, "key %.*s is no UTF-8 text, as a name in JSON has to be",
                       HK_STR(hk_kv_at(f, i)->key));
             return TOOL_CONTENT;
@@ -152,7 +148,7 @@ struct given { /* an edit that was asked for */
 static enum hk_status read_whole_input(const char *path, uint8_t **out, size_t *n,
                                        struct hk_error *err)
 {
-    if (strcmp(path, "-") != 0) {
+    if (!tool_is_standard(path)) {
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0)
             return hk_fail_sys(err, errno, "cannot open");
@@ -196,7 +192,7 @@ static enum hk_status parse_as_stored(const struct hk_file *f, const char *key,
 
 static enum hk_status apply_edit(struct hk_edit *e, const struct given *g, struct hk_error *err)
 {
-    struct hk_bytes key = bytes_of(g->key), value = {g->value.bytes, g->value.n};
+    struct hk_bytes key = tool_bytes(g->key), value = {g->value.bytes, g->value.n};
     if (!g->remove)
         return hk_edit_set(e, key, g->value.type, value, err);
     bool absent = g->lenient && hk_kv_find(hk_edit_file(e), g->key) == NULL;
@@ -244,8 +240,8 @@ static int set_key(const struct job *j)
     if ((j->from_file != NULL) == (j->count == 2))
         tool_usage("set takes KEY and either VALUE or --from-file");
     const char *path = j->from_file != NULL ? j->from_file : j->words[1];
-    if (j->from_file == NULL && strcmp(path, "-") != 0)
-        return set_key_text(j, bytes_of(path));
+    if (j->from_file == NULL && !tool_is_standard(path))
+        return set_key_text(j, tool_bytes(path));
     uint8_t *p;
     size_t n;
     struct hk_error err;
@@ -367,7 +363,7 @@ static void check_command_use(const struct command *c, const struct job *j, unsi
             tool_usage("--%s is not for %s", options[o].name, c->name);
     if (j->path == NULL || j->count < c->least || j->count > c->most)
         tool_usage("%s takes %s", c->name, c->operands);
-    if (c->edit != NULL && strcmp(j->path, "-") == 0)
+    if (c->edit != NULL && tool_is_standard(j->path))
         tool_usage("standard input cannot be edited in place");
 }
 

@@ -7,38 +7,24 @@
 
 #include "engine/cpu/pool.h"
 #include "engine/engine.h"
-#include "tools/lib/adapters.h"
-#include "tools/lib/input.h"
-#include "tools/lib/machine.h"
-#include "tools/lib/tool.h"
+#include "tools/lib/engine_options.h"
 
 enum { MAX_TEXT = 1 << 30, DEFAULT_CTX = 512 };
 
 enum option {
-    OPT_ACTIVATIONS,
     OPT_ADAPTER,
-    OPT_BATCH,
     OPT_CTX,
     OPT_FORCE,
-    OPT_HUGE_PAGES,
     OPT_IDS,
     OPT_LOGITS,
-    OPT_MLOCK,
-    OPT_THREADS,
 };
 
 static const struct tool_option options[] = {
-    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
-    [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
-                     "run with an adapter of the file's history; may be given several times"},
-    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 512)"},
+    [OPT_ADAPTER] = ENGINE_OPTION_ADAPTER,
     [OPT_CTX] = {"ctx", 0, "N", "cut the text into windows of N tokens (default 512)"},
-    [OPT_FORCE] = {"force", 'f', NULL, "overwrite an existing file of logits"},
-    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
-    [OPT_IDS] = {"ids", 0, NULL, "standard input holds token ids, u32 little-endian"},
+    [OPT_FORCE] = TOOL_OPTION_FORCE,
+    [OPT_IDS] = TOOL_OPTION_IDS,
     [OPT_LOGITS] = {"logits", 0, "OUT", "write the logits of every position to OUT, as f32"},
-    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
-    [OPT_THREADS] = {"threads", 0, "N", "compute with N threads (default: one for each core)"},
 };
 
 static const struct tool tool = {
@@ -47,13 +33,13 @@ static const struct tool tool = {
     .about = "Measure the perplexity of a model on the text on standard input, as JSON.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .group = &engine_options_group,
 };
 
 struct perplexity {
     const char *path, *logits_path;
-    struct hke_context_options context;
-    bool ids_given, force, mlock;
-    struct adapters adapters;
+    struct engine_options engine;
+    bool ids_given, force;
 
     struct hk_file *file;
     struct hke_model *model;
@@ -71,35 +57,20 @@ struct perplexity {
 static void set_perplexity_option(struct perplexity *p, enum option option, const char *value)
 {
     switch (option) {
-    case OPT_ACTIVATIONS:
-        p->context.activations = tool_activations(value);
-        break;
     case OPT_ADAPTER:
-        adapters_add(&p->adapters, value);
-        break;
-    case OPT_BATCH:
-        p->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        engine_options_add_adapter(&p->engine, value);
         break;
     case OPT_CTX:
-        p->context.positions = tool_uint("ctx", value, 2, HKE_MAX_POSITIONS);
+        p->engine.context.positions = tool_uint("ctx", value, 2, HKE_MAX_POSITIONS);
         break;
     case OPT_FORCE:
         p->force = true;
-        break;
-    case OPT_HUGE_PAGES:
-        p->context.huge_pages = true;
-        break;
-    case OPT_MLOCK:
-        p->mlock = true;
         break;
     case OPT_IDS:
         p->ids_given = true;
         break;
     case OPT_LOGITS:
         p->logits_path = value;
-        break;
-    case OPT_THREADS:
-        p->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
         break;
     }
 }
@@ -108,19 +79,17 @@ static void parse_perplexity_options(struct perplexity *p, int argc, char **argv
 {
     struct tool_args args;
     const char *value;
-    tool_begin(&args, &tool, argc, argv);
+    tool_begin_group(&args, &tool, &p->engine, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_perplexity_option(p, (enum option)o, value);
     if (args.operand_count != 1)
         tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
     p->path = args.operands[0];
-    if (strcmp(p->path, "-") == 0)
+    if (tool_is_standard(p->path))
         tool_usage("the model cannot be standard input: the text is read from there");
-    if (p->logits_path != NULL && strcmp(p->logits_path, "-") == 0)
+    if (p->logits_path != NULL && tool_is_standard(p->logits_path))
         tool_usage("--logits: standard output holds the result, name a file");
-    p->context.kernels = tool_kernels();
-    if (p->context.threads == 0)
-        p->context.threads = tool_threads();
+    engine_options_settle(&p->engine);
 }
 
 /* ---- the text ---- */
@@ -212,17 +181,10 @@ static enum hk_status score_position(void *arg, size_t position, const float *lo
     return st;
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static enum hk_status measure_perplexity(struct perplexity *p)
 {
     size_t ctx = hke_context_positions(p->ctx);
-    double start = seconds();
+    double start = tool_seconds();
     enum hk_status st = HK_OK;
     p->about = p->path;
     for (size_t at = 0; at < p->ids.n && st == HK_OK; at += ctx) {
@@ -232,7 +194,7 @@ static enum hk_status measure_perplexity(struct perplexity *p)
         st = hke_eval(p->ctx, p->ids.id + at, p->window_size, score_position, p, &p->err);
         tool_progress(p->path, at + p->window_size, p->ids.n);
     }
-    p->seconds = seconds() - start;
+    p->seconds = tool_seconds() - start;
     return st;
 }
 
@@ -263,16 +225,9 @@ static void print_perplexity_statistics(const struct perplexity *p)
 static enum hk_status prepare_perplexity(struct perplexity *p)
 {
     p->about = p->path;
-    enum hk_status st = tool_open(&p->file, p->path, &p->err);
+    enum hk_status st = engine_options_open(&p->engine, p->path, &p->file, &p->model, &p->err);
     if (st == HK_OK)
-        st = hke_model_new(&p->model, p->file, &p->err);
-    if (st == HK_OK)
-        st = adapters_apply(&p->adapters, p->file, p->model, &p->err);
-    hk_file_release(p->file); /* adapters are copies */
-    if (st == HK_OK && p->mlock)
-        st = hke_lock_weights(p->file, &p->err);
-    if (st == HK_OK)
-        st = hke_context_new(&p->ctx, p->model, &p->context, &p->err);
+        st = hke_context_new(&p->ctx, p->model, &p->engine.context, &p->err);
     if (st == HK_OK)
         st = read_scored_ids(p);
     if (st == HK_OK && p->logits_path != NULL) {
@@ -300,14 +255,15 @@ static void free_perplexity(struct perplexity *p)
     hke_ids_free(&p->ids);
     hke_context_free(&p->ctx);
     hke_model_free(&p->model);
-    adapters_free(&p->adapters);
+    engine_options_free(&p->engine);
     hk_close(&p->file);
 }
 
 int main(int argc, char **argv)
 {
     struct perplexity p = {
-        .context = {.positions = DEFAULT_CTX, .every_logit = true},
+        .engine = {.context = {.positions = DEFAULT_CTX, .every_logit = true},
+                   .keep = HK_KEEP_RECORDS},
     };
     parse_perplexity_options(&p, argc, argv);
     int status = TOOL_OK;

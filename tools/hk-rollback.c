@@ -9,7 +9,7 @@ enum { OPT_DRY_RUN, OPT_REPAIR, OPT_NO_WAIT };
 static const struct tool_option options[] = {
     [OPT_DRY_RUN] = {"dry-run", 'n', NULL, "say what would be done and change nothing"},
     [OPT_REPAIR] = {"repair", 0, NULL, "remove what an interrupted append left, and nothing else"},
-    [OPT_NO_WAIT] = {"no-wait", 0, NULL, "fail where other programs would have to be waited for"},
+    [OPT_NO_WAIT] = TOOL_OPTION_NO_WAIT,
 };
 
 static const struct tool tool = {

@@ -3,8 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/lib/input.h"
-#include "tools/lib/output.h"
 #include "tools/run.h"
 
 /* ---- the report ---- */
@@ -92,35 +90,20 @@ struct run {
 
 /* ---- prompt ---- */
 
-static enum hk_status join_words(const struct run *r, uint8_t **out, size_t *n,
-                                 struct hk_error *err)
+static enum hk_status read_prompt_text(struct run *r, struct hk_bytes *out)
 {
-    size_t size = 0;
-    for (int i = 0; i < r->opt.prompt_count; i++)
-        size += strlen(r->opt.prompt_words[i]) + 1;
-    char *text = malloc(size), *at = text;
-    if (text == NULL)
-        return hk_fail_nomem(err);
-    for (int i = 0; i < r->opt.prompt_count; i++) {
-        at = stpcpy(at, r->opt.prompt_words[i]);
-        *at++ = ' ';
-    }
-    *out = (uint8_t *)text;
-    *n = size - 1;
-    return HK_OK;
-}
-
-static enum hk_status read_prompt_text(struct run *r, uint8_t **p, size_t *n)
-{
+    uint8_t *p;
     if (r->opt.prompt_count > 0) {
         r->about = "prompt";
-        return join_words(r, p, n, &r->err);
+        return tool_join_words(r->opt.prompt_words, r->opt.prompt_count, out, &r->err);
     }
     r->about = "-";
-    enum hk_status st = tool_read_all(p, n, MAX_PROMPT, &r->err);
-    if (st == HK_OK && *n == 0)
-        st = hk_fail(&r->err, HK_E_USE, HK_NO_OFFSET, "empty: there is no prompt");
-    return st;
+    enum hk_status st = tool_read_all(&p, &out->n, MAX_PROMPT, &r->err);
+    if (st != HK_OK)
+        return st;
+    out->p = p;
+    return out->n > 0 ? HK_OK
+                      : hk_fail(&r->err, HK_E_USE, HK_NO_OFFSET, "empty: there is no prompt");
 }
 
 /* A prompt that spells its bos already needs no second one. */
@@ -134,15 +117,14 @@ static void drop_second_bos(struct run *r)
 
 static enum hk_status encode_prompt(struct run *r)
 {
-    uint8_t *p = NULL;
-    size_t n = 0;
+    struct hk_bytes text = {NULL, 0};
     unsigned how = HKE_ADD_SPECIAL | (r->opt.special ? HKE_PARSE_SPECIAL : 0);
-    enum hk_status st = read_prompt_text(r, &p, &n);
+    enum hk_status st = read_prompt_text(r, &text);
     if (st == HK_OK)
-        st = hke_encode(r->tokenizer, (struct hk_bytes){p, n}, how, &r->prompt, &r->err);
+        st = hke_encode(r->tokenizer, text, how, &r->prompt, &r->err);
     if (st == HK_OK && r->opt.special)
         drop_second_bos(r);
-    free(p);
+    free((void *)(uintptr_t)text.p);
     return st;
 }
 
@@ -238,14 +220,8 @@ static void report_run(const struct run *r)
 static enum hk_status load_run_model(struct run *r)
 {
     r->about = r->opt.path;
-    enum hk_status st = tool_open(&r->file, r->opt.path, &r->err);
-    if (st == HK_OK)
-        st = hke_model_new(&r->model, r->file, &r->err);
-    if (st == HK_OK)
-        st = adapters_apply(&r->opt.adapters, r->file, r->model, &r->err);
-    hk_file_release(r->file); /* adapters are copies */
-    if (st == HK_OK && r->opt.mlock)
-        st = hke_lock_weights(r->file, &r->err);
+    enum hk_status st =
+        engine_options_open(&r->opt.engine, r->opt.path, &r->file, &r->model, &r->err);
     if (st == HK_OK)
         st = hke_tokenizer_new(&r->tokenizer, r->file, &r->err);
     return st;
@@ -254,7 +230,7 @@ static enum hk_status load_run_model(struct run *r)
 static enum hk_status prepare_run(struct run *r)
 {
     r->about = r->opt.path;
-    enum hk_status st = hke_context_new(&r->ctx, r->model, &r->opt.context, &r->err);
+    enum hk_status st = hke_context_new(&r->ctx, r->model, &r->opt.engine.context, &r->err);
     size_t vocab = hke_model_params(r->model)->vocab;
     if (st == HK_OK)
         st = hke_sampler_new(&r->sampler, &r->opt.sampling, vocab, &r->err);
@@ -285,7 +261,7 @@ static void free_run(struct run *r)
     hke_tokenizer_free(&r->tokenizer);
     hke_model_free(&r->model);
     hk_close(&r->file);
-    adapters_free(&r->opt.adapters);
+    engine_options_free(&r->opt.engine);
     free(r->opt.stop);
 }
 

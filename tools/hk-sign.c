@@ -8,10 +8,10 @@
 enum { OPT_FORCE, OPT_KEY, OPT_OUTPUT, OPT_THREADS };
 
 static const struct tool_option options[] = {
-    [OPT_FORCE] = {"force", 'f', NULL, "replace OUT if it exists"},
+    [OPT_FORCE] = TOOL_OPTION_FORCE,
     [OPT_KEY] = {"key", 'k', "KEY", "sign with the Ed25519 private key in file KEY (PEM)"},
     [OPT_OUTPUT] = {"output", 'o', "OUT", "write the signature to OUT (default: FILE.sig)"},
-    [OPT_THREADS] = {"threads", 0, "N", "hash with N threads"},
+    [OPT_THREADS] = TOOL_OPTION_THREADS,
 };
 
 static const struct tool tool = {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "engine/tokenizer/tokenizer.h"
-#include "tools/lib/output.h"
 #include "tools/lib/tool.h"
 
 enum { CHUNK = 1 << 20, MAX_HELD = 1 << 30 };
@@ -16,7 +15,7 @@ static const struct tool_option options[] = {
     [OPT_BOS] = {"bos", 0, NULL, "put the start token first, whether the file asks for it or not"},
     [OPT_COUNT] = {"count", 'c', NULL, "print only how many tokens there are"},
     [OPT_IDS] = {"ids", 0, NULL, "write the ids as u32, little-endian"},
-    [OPT_JSON] = {"json", 0, NULL, "print one JSON object"},
+    [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_NO_BOS] = {"no-bos", 0, NULL, "put no token before or after those of the text"},
     [OPT_PIECES] = {"pieces", 'p', NULL, "print each token's piece too"},
     [OPT_SPECIAL] = {"special", 's', NULL, "take control tokens spelled in the text as such"},
@@ -93,7 +92,7 @@ static void parse_tokenize_options(struct tokenize *k, int argc, char **argv)
     k->path = args.operands[0];
     k->words = args.operands + 1;
     k->word_count = args.operand_count - 1;
-    if (strcmp(k->path, "-") == 0 && k->word_count == 0)
+    if (tool_is_standard(k->path) && k->word_count == 0)
         tool_usage("standard input is the model: the text has to be an argument");
 }
 
@@ -184,18 +183,12 @@ static enum hk_status encode_text_part(struct tokenize *k, struct hk_bytes text,
 
 static enum hk_status encode_text_words(struct tokenize *k)
 {
-    size_t size = 0;
-    for (int i = 0; i < k->word_count; i++)
-        size += strlen(k->words[i]) + 1;
-    char *text = malloc(size + 1), *at = text;
-    if (text == NULL)
-        return hk_fail_nomem(&k->err);
-    for (int i = 0; i < k->word_count; i++) {
-        at = stpcpy(at, k->words[i]);
-        *at++ = ' ';
-    }
-    enum hk_status st = encode_text_part(k, (struct hk_bytes){(uint8_t *)text, size - 1}, true);
-    free(text);
+    struct hk_bytes text;
+    enum hk_status st = tool_join_words(k->words, k->word_count, &text, &k->err);
+    if (st != HK_OK)
+        return st;
+    st = encode_text_part(k, text, true);
+    free((void *)(uintptr_t)text.p);
     return st;
 }
 

@@ -14,7 +14,7 @@ static const struct tool_option options[] = {
     [OPT_SIGNATURE] = {"signature", 0, "SIGNATURE", "it is in SIGNATURE (default: FILE.sig)"},
     [OPT_STRICT] = {"strict", 0, NULL, "take warnings for errors"},
     [OPT_TEXT] = {"text", 0, NULL, "print one line a file for people, not JSON"},
-    [OPT_THREADS] = {"threads", 0, "N", "hash with N threads"},
+    [OPT_THREADS] = TOOL_OPTION_THREADS,
 };
 
 static const struct tool tool = {
@@ -253,7 +253,7 @@ static int verify_model_file(struct check *c)
     char buffer[32];
     const char *path = c->file;
     enum hk_status status = HK_OK;
-    if (strcmp(path, "-") == 0) {
+    if (tool_is_standard(path)) {
         status = standard_path(buffer, sizeof buffer, &err);
         path = buffer;
     }

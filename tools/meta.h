@@ -44,7 +44,8 @@ HK_MUST enum hk_status meta_parse_json(struct meta_value *out, const json_t *v, 
 /* Round the float64 in V to the nearest f32; false where that is infinite. */
 bool meta_narrow(struct meta_value *v);
 
-/* Whether TEXT is JSON as an import takes it. */
+/* Whether TEXT is JSON as an import takes it and hk-verify checks it, with no key twice. Integers
+ * of any size are kept as text. */
 bool meta_is_json(struct hk_bytes text);
 /* KV as that object (meta_value.c); an import of it gives the same bytes. */
 json_t *meta_json(const struct hk_kv *kv);

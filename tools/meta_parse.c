@@ -150,15 +150,6 @@ static enum hk_status parse_json_list(struct meta_value *out, enum meta_type typ
 
 /* ---- text ---- */
 
-static bool is_utf8(struct hk_bytes b)
-{
-    uint32_t code;
-    for (size_t i = 0, n; i < b.n; i += n)
-        if ((n = tool_utf8(b.p + i, b.n - i, &code)) == 0)
-            return false;
-    return true;
-}
-
 /* What a number or word is followed by where it was read from a file. */
 static struct hk_bytes strip_newline(struct hk_bytes b)
 {
@@ -240,24 +231,10 @@ static enum hk_status parse_scalar_text(struct meta_value *out, enum meta_type t
     return status;
 }
 
-/* As hk-verify checks it, and with no key twice. Integers of any size are kept as text. */
-static json_t *load(struct hk_bytes text, size_t flags)
-{
-    flags |= JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES;
-    return tool_json_load(text, flags, NULL);
-}
-
-bool meta_is_json(struct hk_bytes text)
-{
-    json_t *v = load(text, JSON_DECODE_INT_AS_REAL);
-    json_decref(v);
-    return v != NULL;
-}
-
 static enum hk_status parse_string_text(struct meta_value *out, enum meta_type type,
                                         struct hk_bytes text, const char *key, struct hk_error *err)
 {
-    if (type == META_STRING && !is_utf8(text))
+    if (type == META_STRING && !tool_is_utf8(text))
         return refuse_value(err, key, "not UTF-8, as a string is (bytes is a type too)");
     if (type == META_JSON && !meta_is_json(text))
         return refuse_value(err, key, "not JSON");
@@ -271,7 +248,7 @@ enum hk_status meta_parse(struct meta_value *out, enum meta_type type, struct hk
         return parse_scalar_text(out, type, text, key, err);
     if (type == META_STRING || type == META_JSON || type == META_BYTES)
         return parse_string_text(out, type, text, key, err);
-    json_t *list = load(text, 0);
+    json_t *list = tool_json_any(text);
     enum hk_status status = parse_json_list(out, type, list, key, err);
     json_decref(list);
     return status;

@@ -116,13 +116,13 @@ enum meta_type meta_type_of(const struct hk_kv *kv)
                                      : META_I32S;
 }
 
-static bool is_utf8(struct hk_bytes b)
+bool meta_is_json(struct hk_bytes text)
 {
-    uint32_t code;
-    for (size_t i = 0, n; i < b.n; i += n)
-        if ((n = tool_utf8(b.p + i, b.n - i, &code)) == 0)
-            return false;
-    return true;
+    const size_t flags =
+        JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL;
+    json_t *v = tool_json_load(text, flags, NULL);
+    json_decref(v);
+    return v != NULL;
 }
 
 static json_t *array_elements_json(const struct hk_array *a)
@@ -140,7 +140,7 @@ static bool json_holds_elements(const struct hk_array *a)
 {
     bool good = true;
     for (uint32_t i = 0; good && i < a->count; i++)
-        good = a->kind == HK_ARRAY_STRING ? is_utf8(hk_array_string(a, i))
+        good = a->kind == HK_ARRAY_STRING ? tool_is_utf8(hk_array_string(a, i))
                                           : a->kind != HK_ARRAY_F32 || isfinite(hk_array_f32(a, i));
     return good;
 }
@@ -161,7 +161,7 @@ static json_t *exact_value_json(const struct hk_kv *kv, enum meta_type type)
     case META_JSON: /* an import takes no other text, but any bytes */
         return meta_is_json(kv->value) ? tool_json_bytes(kv->value) : NULL;
     case META_STRING:
-        return is_utf8(kv->value) ? tool_json_bytes(kv->value) : NULL;
+        return tool_is_utf8(kv->value) ? tool_json_bytes(kv->value) : NULL;
     case META_INT:
         return hk_kv_int(kv, &i, NULL) == HK_OK ? json_integer(i) : NULL;
     case META_FLOAT:

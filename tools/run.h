@@ -5,7 +5,7 @@
 #include "engine/engine.h"
 #include "engine/sample/sampler.h"
 #include "engine/sample/stop.h"
-#include "tools/lib/adapters.h"
+#include "tools/lib/engine_options.h"
 #include "tools/lib/tool.h"
 
 struct run_options {
@@ -13,12 +13,11 @@ struct run_options {
     char **prompt_words; /* none: standard input */
     int prompt_count;
     size_t most; /* tokens to generate */
-    bool json, special, mlock;
-    struct hke_context_options context;
+    bool json, special;
+    struct engine_options engine;
     struct hke_sampling sampling;
     struct hk_bytes *stop; /* free() it; the strings are the arguments */
     size_t stops;
-    struct adapters adapters;
 };
 
 /* Exits 2 where an option, or a variable that it falls back to, is not as it should be. */

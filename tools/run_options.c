@@ -3,20 +3,15 @@
 #include <string.h>
 
 #include "engine/cpu/pool.h"
-#include "tools/lib/machine.h"
 #include "tools/run.h"
 
 enum option {
-    OPT_ACTIVATIONS,
     OPT_ADAPTER,
-    OPT_BATCH,
     OPT_CTX,
     OPT_FREQUENCY,
-    OPT_HUGE_PAGES,
     OPT_JSON,
     OPT_COUNT,
     OPT_MIN_P,
-    OPT_MLOCK,
     OPT_PRESENCE,
     OPT_REPEAT_LAST,
     OPT_REPEAT,
@@ -24,23 +19,17 @@ enum option {
     OPT_SPECIAL,
     OPT_STOP,
     OPT_TEMP,
-    OPT_THREADS,
     OPT_TOP_K,
     OPT_TOP_P,
 };
 
 static const struct tool_option options[] = {
-    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
-    [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
-                     "run with an adapter of the file's history; may be given several times"},
-    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens of the prompt together (default 512)"},
+    [OPT_ADAPTER] = ENGINE_OPTION_ADAPTER,
     [OPT_CTX] = {"ctx", 0, "N", "room for N tokens (default: what the model was made for)"},
     [OPT_FREQUENCY] = {"frequency-penalty", 0, "P", "logits lose P for each time a token came"},
-    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
-    [OPT_JSON] = {"json", 0, NULL, "print one JSON object instead of the text"},
+    [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_COUNT] = {"max-tokens", 'n', "N", "generate at most N tokens"},
     [OPT_MIN_P] = {"min-p", 0, "P", "drop tokens less likely than P times the likeliest"},
-    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
     [OPT_PRESENCE] = {"presence-penalty", 0, "P", "logits of tokens that came lose P"},
     [OPT_REPEAT_LAST] = {"repeat-last", 0, "N", "penalties look back at N tokens (default 64)"},
     [OPT_REPEAT] = {"repeat-penalty", 0, "P", "logits of tokens that came shrink by P (default 1)"},
@@ -48,7 +37,6 @@ static const struct tool_option options[] = {
     [OPT_SPECIAL] = {"special", 0, NULL, "control tokens are read in the prompt and written"},
     [OPT_STOP] = {"stop", 0, "STRING", "end before STRING; may be given several times"},
     [OPT_TEMP] = {"temp", 0, "T", "temperature; 0 (default) is the likeliest token each time"},
-    [OPT_THREADS] = {"threads", 0, "N", "compute with N threads"},
     [OPT_TOP_K] = {"top-k", 0, "N", "draw from the N likeliest tokens"},
     [OPT_TOP_P] = {"top-p", 0, "P", "draw from the fewest tokens that have P of the probability"},
 };
@@ -59,6 +47,7 @@ static const struct tool tool = {
     .about = "Generate text that goes on from a prompt (or from standard input).",
     .options = options,
     .option_count = sizeof options / sizeof *options,
+    .group = &engine_options_group,
 };
 
 static struct hk_bytes parse_stop_string(const char *value)
@@ -113,23 +102,11 @@ static void set_sampling_option(struct hke_sampling *s, enum option o, const cha
 static void set_run_option(struct run_options *o, enum option option, const char *value)
 {
     switch (option) {
-    case OPT_ACTIVATIONS:
-        o->context.activations = tool_activations(value);
-        break;
     case OPT_ADAPTER:
-        adapters_add(&o->adapters, value);
-        break;
-    case OPT_BATCH:
-        o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        engine_options_add_adapter(&o->engine, value);
         break;
     case OPT_CTX:
-        o->context.positions = tool_uint("ctx", value, 1, HKE_MAX_POSITIONS);
-        break;
-    case OPT_HUGE_PAGES:
-        o->context.huge_pages = true;
-        break;
-    case OPT_MLOCK:
-        o->mlock = true;
+        o->engine.context.positions = tool_uint("ctx", value, 1, HKE_MAX_POSITIONS);
         break;
     case OPT_JSON:
         o->json = true;
@@ -143,9 +120,6 @@ static void set_run_option(struct run_options *o, enum option option, const char
     case OPT_STOP:
         o->stop[o->stops++] = parse_stop_string(value);
         break;
-    case OPT_THREADS:
-        o->context.threads = (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
-        break;
     default:
         set_sampling_option(&o->sampling, option, value);
     }
@@ -155,8 +129,9 @@ void run_parse(struct run_options *o, int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
-    tool_begin(&args, &tool, argc, argv);
-    *o = (struct run_options){.most = SIZE_MAX, .sampling = hke_sampling_neutral()};
+    tool_begin_group(&args, &tool, &o->engine, argc, argv);
+    *o = (struct run_options){
+        .most = SIZE_MAX, .engine = {.keep = HK_KEEP_RECORDS}, .sampling = hke_sampling_neutral()};
     o->stop = calloc((size_t)argc, sizeof *o->stop);
     if (o->stop == NULL)
         tool_nomem();
@@ -167,9 +142,7 @@ void run_parse(struct run_options *o, int argc, char **argv)
     o->path = args.operands[0];
     o->prompt_words = args.operands + 1;
     o->prompt_count = args.operand_count - 1;
-    if (strcmp(o->path, "-") == 0 && o->prompt_count == 0)
+    if (tool_is_standard(o->path) && o->prompt_count == 0)
         tool_usage("standard input is the model: the prompt has to be an argument");
-    o->context.kernels = tool_kernels();
-    if (o->context.threads == 0)
-        o->context.threads = tool_threads();
+    engine_options_settle(&o->engine);
 }

@@ -232,10 +232,22 @@ static void test_json_order(void)
 
 static const struct tool_option options[] = {
     {"flag", 'f', NULL, ""}, {"value", 'v', "V", ""}, {"long-only", 0, NULL, ""}};
-static const struct tool tool = {"hk-test", "FILE...", "Test.", options, 3};
+static const struct tool_option shared[] = {{"number", 0, "N", ""}, {"shared", 's', NULL, ""}};
 
-/* Options as "0", "1=text", then the operands, blank between. */
-static bool parses(char **argv, const char *want)
+static void set_shared(void *to, int option, const char *value)
+{
+    int *numbers = to;
+    numbers[option] = value != NULL ? (int)tool_uint("number", value, 0, 99) : 1;
+}
+
+static const struct tool_group group = {shared, 2, set_shared};
+static const struct tool tool = {"hk-test", "FILE...", "Test.", options, 3, NULL};
+static const struct tool grouped = {"hk-test", "FILE...", "Test.", options, 3, &group};
+
+/* Options as "0", "1=text", then the operands, blank between. NUMBERS: of the group, if there is
+ * one.
+ */
+static bool parses_as(char **argv, int *numbers, const char *want)
 {
     struct tool_args args;
     const char *value;
@@ -244,7 +256,10 @@ static bool parses(char **argv, const char *want)
     size_t n = 0;
     while (argv[argc] != NULL)
         argc++;
-    tool_begin(&args, &tool, argc, argv);
+    if (numbers != NULL)
+        tool_begin_group(&args, &grouped, numbers, argc, argv);
+    else
+        tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         n += (size_t)snprintf(got + n, sizeof got - n, "%d%s%s ", o, value ? "=" : "",
                               value ? value : "");
@@ -253,6 +268,11 @@ static bool parses(char **argv, const char *want)
     if (strcmp(got, want) != 0)
         printf("# %s\n# %s\n", got, want);
     return strcmp(got, want) == 0;
+}
+
+static bool parses(char **argv, const char *want)
+{
+    return parses_as(argv, NULL, want);
 }
 
 static void test_options(void)
@@ -270,6 +290,10 @@ static void test_options(void)
     ok(parses(WORDS(W("a"), W("--"), W("--flag"), W("-")), "a --flag - "), "-- ends options");
     ok(parses(WORDS(W("-"), W("")), "-  "), "- and the empty word are operands");
     ok(parses(WORDS(W("--long-only")), "2 "), "an option without a letter");
+    int numbers[2] = {0};
+    ok(parses_as(WORDS(W("-fs"), W("a"), W("--number=7"), W("-v"), W("x")), numbers, "0 1=x a "),
+       "options of a group are not the program's");
+    ok(numbers[0] == 7 && numbers[1] == 1, "and are set");
 }
 
 /* ---- numbers ---- */

@@ -1,9 +1,9 @@
-/* Records of a version history as JSON and as a table. */
-#include "tools/lib/records.h"
-
+/* records.c: records of a version history as JSON, as a table, and by name. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "tools/lib/records.h"
 
 enum { NAME_COLUMNS = HK_MAX_NAME }; /* names may have 65535 bytes */
 
@@ -133,10 +133,40 @@ void records_table(const struct hk_file *f)
                                          "SIZE",   "TIME",       "LINEAGE", "CRC",  "STATE"};
     struct tool_table t = {.columns = 10, .right = "rrlllrllll"};
     struct hk_record_state *states = record_states(f);
-    for (size_t i = 0; i < t.columns; i++)
-        tool_cell(&t, "%s", titles[i]);
+    tool_cell_titles(&t, titles);
     for (size_t i = 0; i < hk_record_count(f); i++)
         record_table_row(&t, f, i, &states[i]);
     tool_table_print(&t, stdout);
     free(states);
+}
+
+/* ---- records that the command line names ---- */
+
+/* Naming a record uses it, whatever its state, which is said. */
+static void warn_record_state(const struct hk_file *f, size_t i)
+{
+    struct hk_record_state *states = record_states(f);
+    const struct hk_record *r = hk_record_at(f, i);
+    if (!states[i].effective)
+        tool_warn(NULL, "record %.*s is %s, and used because --adapter names it", HK_STR(r->name),
+                  (r->flags & HK_RECORD_ACTIVE) != 0 ? "deactivated" : "inactive");
+    free(states);
+}
+
+enum hk_status record_named(const struct hk_file *f, const char *word, struct hk_merge_item *out,
+                            struct hk_error *err)
+{
+    struct hk_merge_item item = {0, 1};
+    const char *equals = strrchr(word, '=');
+    enum hk_status st = hk_record_find(f, tool_bytes(word), &item.record, err);
+    if (st == HK_E_MISSING && equals != NULL) {
+        item.scale = tool_double("adapter", equals + 1, -1e6, 1e6);
+        st = hk_record_find(f, (struct hk_bytes){(const uint8_t *)word, (size_t)(equals - word)},
+                            &item.record, err);
+    }
+    if (st != HK_OK)
+        return st;
+    warn_record_state(f, item.record);
+    *out = item;
+    return HK_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef HK_RECORDS_H
 #define HK_RECORDS_H
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"
 
 /* Name of a record's type; of an unknown one its number. */
@@ -12,5 +13,11 @@ struct hk_record_state *record_states(const struct hk_file *f);
 void records_put(struct tool_json_out *o, const char *key, const struct hk_file *f);
 /* Print all records as a table. */
 void records_table(const struct hk_file *f);
+
+/* The last record of F that WORD names, NAME or NAME=SCALE (a name may contain "="), and the scale,
+ * 1 where there is none. HK_E_MISSING: there is no such record. A record that is not in effect is
+ * taken too, and a line on standard error says so. A scale that is no number is a usage error. */
+enum hk_status record_named(const struct hk_file *f, const char *word, struct hk_merge_item *out,
+                            struct hk_error *err);
 
 #endif

@@ -38,16 +38,10 @@ static bool read_hex_member(const json_t *v, const char *name, uint8_t *out, siz
     return true;
 }
 
-static void show_progress(void *arg, uint64_t done, uint64_t all)
-{
-    (void)arg;
-    tool_progress("hashing", done, all);
-}
-
 struct hk_work signature_work(const struct hk_loop *loop)
 {
     return (struct hk_work){
-        .size = sizeof(struct hk_work), .loop = loop, .progress = show_progress};
+        .size = sizeof(struct hk_work), .loop = loop, .progress = tool_progress_hashing};
 }
 
 enum hk_status signature_digests(const char *path, const struct hk_loop *loop,

@@ -1,20 +1,14 @@
-/* tool.c: options and messages of every program. Options come from one table per program, which is
- * also what --help prints; nothing here depends on the environment (getopt obeys POSIXLY_CORRECT).
- */
-#include "tools/lib/tool.h"
-
+/* tool.c: options of every program. They come from one table per program, which is also what --help
+ * prints; nothing here depends on the environment (getopt obeys POSIXLY_CORRECT). */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static const char *program = "hk";
-static bool bar_shown;
+#include "tools/lib/tool.h"
 
 /* A program started with one of its three streams closed must not get a file of its own in that
  * place. The stand-in cannot be used in the stream's direction, so using it is still an error. */
@@ -26,159 +20,72 @@ static void hold_streams(void)
             exit(TOOL_TROUBLE);
 }
 
-void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char **argv)
+void tool_begin_group(struct tool_args *args, const struct tool *tool, void *values, int argc,
+                      char **argv)
 {
     hold_streams();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    program = tool->name;
-    tool_catch_truncation(program);
-    *args = (struct tool_args){
-        .tool = tool, .argc = argc, .argv = argv, .operands = argv + (argc > 0), .at = 1};
+    tool_message_begin(tool->name);
+    tool_catch_truncation(tool->name);
+    *args = (struct tool_args){.tool = tool,
+                               .group_values = values,
+                               .argc = argc,
+                               .argv = argv,
+                               .operands = argv + (argc > 0),
+                               .at = 1};
 }
 
-/* ---- messages ---- */
-
-static void clear_bar(void)
+void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char **argv)
 {
-    if (bar_shown)
-        fputs("\r\033[K", stderr);
-    bar_shown = false;
+    tool_begin_group(args, tool, NULL, argc, argv);
 }
 
-static struct hk_bytes bytes_of(const char *s)
+/* Option NUMBER of T: first come its own, then those of its group. NULL past the last. */
+static const struct tool_option *option_at(const struct tool *t, size_t number)
 {
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
-
-/* One write for a whole line, so that lines of programs in a pipeline do not mix. */
-__attribute__((format(printf, 3, 0))) static void write_message(const char *file, const char *end,
-                                                                const char *fmt, va_list ap)
-{
-    char *text = NULL, *line = NULL;
-    size_t size;
-    if (vasprintf(&text, fmt, ap) < 0)
-        text = NULL;
-    FILE *out = open_memstream(&line, &size);
-    if (out == NULL) {
-        fprintf(stderr, "%s: out of memory\n", program);
-        free(text);
-        return;
-    }
-    fprintf(out, "%s: ", program);
-    if (file != NULL) {
-        tool_escape(out, bytes_of(strcmp(file, "-") == 0 ? "standard input" : file));
-        fputs(": ", out);
-    }
-    tool_escape(out, bytes_of(text != NULL ? text : fmt));
-    fprintf(out, "%s\n", end);
-    clear_bar();
-    if (fclose(out) == 0)
-        fwrite(line, 1, size, stderr);
-    free(line);
-    free(text);
-}
-
-void tool_warn(const char *file, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    write_message(file, "", fmt, ap);
-    va_end(ap);
-}
-
-void tool_usage(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    write_message(NULL, " (try --help)", fmt, ap);
-    va_end(ap);
-    exit(TOOL_TROUBLE);
-}
-
-void tool_nomem(void)
-{
-    tool_warn(NULL, "out of memory");
-    exit(TOOL_TROUBLE);
-}
-
-int tool_error(const char *file, const struct hk_error *err)
-{
-    if (err->status == HK_E_IO && err->sys == EPIPE)
-        return TOOL_OK;
-    if (err->offset != HK_NO_OFFSET)
-        tool_warn(file, "%s, at 0x%llx", err->text, (unsigned long long)err->offset);
-    else
-        tool_warn(file, "%s", err->text);
-    switch (err->status) {
-    case HK_E_IO:
-    case HK_E_NOMEM:
-    case HK_E_USE:
-        return TOOL_TROUBLE;
-    default:
-        return TOOL_CONTENT;
-    }
-}
-
-int tool_worse(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-static long long milliseconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
-/* The first call only starts the clock: short work shows nothing. */
-void tool_progress(const char *label, uint64_t done, uint64_t all)
-{
-    enum { WIDTH = 40, INTERVAL = 100 };
-    static long long shown = -1;
-    if (!isatty(STDERR_FILENO))
-        return;
-    long long now = milliseconds_now();
-    if (done >= all) {
-        clear_bar();
-        shown = -1;
-        return;
-    }
-    if (shown >= 0 && now - shown < INTERVAL)
-        return;
-    bool first = shown < 0;
-    shown = now;
-    if (first)
-        return;
-    double part = (double)done / (double)all;
-    int filled = (int)(part * WIDTH);
-    fprintf(stderr, "\r%s [%.*s%*s] %3d%%", label, filled,
-            "########################################", WIDTH - filled, "", (int)(part * 100));
-    bar_shown = true;
+    if (number < t->option_count)
+        return &t->options[number];
+    number -= t->option_count;
+    return t->group != NULL && number < t->group->count ? &t->group->options[number] : NULL;
 }
 
 /* ---- help ---- */
 
-static void print_option_help(char letter, const char *name, const char *argument, const char *help)
+static void print_option_help(const struct tool_option *o)
 {
     char left[80];
-    int n = letter != 0 ? snprintf(left, sizeof left, "-%c, ", letter)
-                        : snprintf(left, sizeof left, "    ");
-    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", name, argument != NULL ? " " : "",
-             argument != NULL ? argument : "");
-    printf("  %-24s %s\n", left, help);
+    int n = o->letter != 0 ? snprintf(left, sizeof left, "-%c, ", o->letter)
+                           : snprintf(left, sizeof left, "    ");
+    snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, o->argument != NULL ? " " : "",
+             o->argument != NULL ? o->argument : "");
+    printf("  %-24s %s\n", left, o->help);
+}
+
+/* The two tables in the order of their names. */
+static void print_options_help(const struct tool *t)
+{
+    size_t own = 0, shared = t->option_count;
+    for (;;) {
+        const struct tool_option *a = own < t->option_count ? option_at(t, own) : NULL;
+        const struct tool_option *b = option_at(t, shared);
+        if (a == NULL && b == NULL)
+            return;
+        const bool first = b == NULL || (a != NULL && strcmp(a->name, b->name) < 0);
+        print_option_help(first ? a : b);
+        own += first;
+        shared += !first;
+    }
 }
 
 static void print_help(const struct tool *t)
 {
+    static const struct tool_option help = {"help", 0, NULL, "print this and end"};
+    static const struct tool_option version = {"version", 0, NULL, "print the version and end"};
     printf("usage: %s [OPTION]... %s\n%s\n\n", t->name, t->operands, t->about);
-    for (size_t i = 0; i < t->option_count; i++) {
-        const struct tool_option *o = &t->options[i];
-        print_option_help(o->letter, o->name, o->argument, o->help);
-    }
-    print_option_help(0, "help", NULL, "print this and end");
-    print_option_help(0, "version", NULL, "print the version and end");
+    print_options_help(t);
+    print_option_help(&help);
+    print_option_help(&version);
     printf("\nThe manual is %s(1); hk(1) has what all programs share.\n", t->name);
 }
 
@@ -186,10 +93,10 @@ static void print_help(const struct tool *t)
 
 static int take_long_option(struct tool_args *a, const char *word, const char **value)
 {
+    const struct tool_option *o;
     size_t length = strcspn(word, "=");
     const char *given = word[length] == '=' ? word + length + 1 : NULL;
-    for (size_t i = 0; i < a->tool->option_count; i++) {
-        const struct tool_option *o = &a->tool->options[i];
+    for (size_t i = 0; (o = option_at(a->tool, i)) != NULL; i++) {
         if (strlen(o->name) != length || memcmp(o->name, word, length) != 0)
             continue;
         if (o->argument == NULL && given != NULL)
@@ -212,10 +119,10 @@ static int take_long_option(struct tool_args *a, const char *word, const char **
 
 static int take_short_option(struct tool_args *a, const char **value)
 {
+    const struct tool_option *o;
     char letter = *a->cluster++;
     const char *rest = *a->cluster != '\0' ? a->cluster : NULL;
-    for (size_t i = 0; i < a->tool->option_count; i++) {
-        const struct tool_option *o = &a->tool->options[i];
+    for (size_t i = 0; (o = option_at(a->tool, i)) != NULL; i++) {
         if (o->letter != letter)
             continue;
         *value = NULL;
@@ -237,7 +144,8 @@ static void take_operand(struct tool_args *a, char *word)
     a->operands[a->operand_count++] = word;
 }
 
-int tool_next(struct tool_args *a, const char **value)
+/* The next option of the program or its group. */
+static int take_option(struct tool_args *a, const char **value)
 {
     if (a->cluster != NULL)
         return take_short_option(a, value);
@@ -256,6 +164,15 @@ int tool_next(struct tool_args *a, const char **value)
         }
     }
     return -1;
+}
+
+int tool_next(struct tool_args *a, const char **value)
+{
+    const int own = (int)a->tool->option_count;
+    int number;
+    while ((number = take_option(a, value)) >= own)
+        a->tool->group->set(a->group_values, number - own, *value);
+    return number;
 }
 
 /* ---- numbers of options ---- */
@@ -313,6 +230,22 @@ uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t
 uint64_t tool_max_output(const char *value)
 {
     return tool_size("max-output", value, 1, INT64_MAX);
+}
+
+uint32_t tool_align(const char *value)
+{
+    uint64_t n = tool_uint("align", value, 1, HK_MAX_ALIGNMENT);
+    if ((n & (n - 1)) != 0)
+        tool_usage("--align takes a power of two, not %llu", (unsigned long long)n);
+    return (uint32_t)n;
+}
+
+enum hk_type tool_dense_type(const char *value)
+{
+    const struct hk_type_info *info = hk_type_by_name(value);
+    if (info == NULL || info->type > HK_TYPE_BF16)
+        tool_usage("--type takes f32, f16 or bf16, not '%s'", value);
+    return (enum hk_type)info->type;
 }
 
 double tool_double(const char *name, const char *value, double least, double most)

@@ -23,17 +23,26 @@ struct tool_option {
     const char *help;     /* one line */
 };
 
-struct tool {
-    const char *name;     /* "hk-inspect" */
-    const char *operands; /* "FILE..." */
-    const char *about;    /* one sentence */
+/* Options of one subject: a program that lists the group has them, and does nothing else for it. */
+struct tool_group {
     const struct tool_option *options;
+    size_t count;
+    void (*set)(void *to, int option, const char *value); /* option: its number in the group */
+};
+
+struct tool {
+    const char *name;                  /* "hk-inspect" */
+    const char *operands;              /* "FILE..." */
+    const char *about;                 /* one sentence */
+    const struct tool_option *options; /* of its own, in the order of their names */
     size_t option_count;
+    const struct tool_group *group; /* NULL: none; sorted likewise */
 };
 
 /* Parsing state; operands are complete once tool_next() returned -1. */
 struct tool_args {
     const struct tool *tool;
+    void *group_values; /* for the group's set() */
     int argc;
     char **argv;
     char **operands;
@@ -45,6 +54,9 @@ struct tool_args {
 /* Start a program: remembers its name for messages, ignores SIGPIPE and SIGXFSZ so that a closed
  * pipe and a file size limit are seen as EPIPE and EFBIG. */
 void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char **argv);
+/* The same of a program with a group, whose options are set in VALUES. */
+void tool_begin_group(struct tool_args *args, const struct tool *tool, void *values, int argc,
+                      char **argv);
 /* The next option's number in the table, its argument in *VALUE (NULL for a flag), or -1 after the
  * last. Options and operands may be mixed; "--" ends options. --help and --version print and exit
  * 0; an unknown option exits 2. */
@@ -57,9 +69,29 @@ double tool_double(const char *name, const char *value, double least, double mos
 /* Size with an optional suffix k, M, G (1024) */
 uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t most);
 
-/* Of --max-output SIZE, the option for hk_output_limit(). */
-#define TOOL_MAX_OUTPUT_HELP "write up to SIZE bytes (default: 64M, or 16 times the input)"
+/* ---- options that several programs take: described here, once, with what reads their values ----
+ */
+
+/* clang-format off */
+#define TOOL_OPTION_ALIGN {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"}
+#define TOOL_OPTION_FORCE {"force", 'f', NULL, "replace the output if it exists"}
+#define TOOL_OPTION_IDS {"ids", 0, NULL, "read token ids from standard input: u32, little-endian"}
+#define TOOL_OPTION_JSON {"json", 0, NULL, "print JSON"}
+#define TOOL_OPTION_MAX_OUTPUT \
+    {"max-output", 0, "SIZE", "write up to SIZE bytes (default: 64M, or 16 times the input)"}
+#define TOOL_OPTION_NO_WAIT {"no-wait", 0, NULL, TOOL_NO_WAIT_HELP}
+#define TOOL_NO_WAIT_HELP "fail if another program uses FILE, do not wait for it"
+#define TOOL_OPTION_OUTPUT {"output", 'o', "OUT", "write to OUT, not to standard output"}
+#define TOOL_OPTION_TABLE {"table", 0, NULL, "print tables for people, not JSON"}
+#define TOOL_OPTION_THREADS {"threads", 0, "N", "use N threads (default: one for each core)"}
+/* clang-format on */
+
+uint32_t tool_align(const char *value);
+/* Of --max-output, for hk_output_limit(). */
 uint64_t tool_max_output(const char *value);
+/* Of --type TYPE: f32, f16 or bf16. */
+enum hk_type tool_dense_type(const char *value);
+/* Of --threads: tools/lib/threads.h. */
 
 /* "hk-NAME: FILE: text" on standard error; FILE may be NULL. File names are escaped for a terminal.
  */
@@ -71,6 +103,8 @@ _Noreturn void tool_usage(const char *fmt, ...) __attribute__((format(printf, 1,
 int tool_error(const char *file, const struct hk_error *err);
 /* Report that memory ran out, then exit 2. */
 _Noreturn void tool_nomem(void);
+/* What messages begin with from now on. tool_begin() calls it. */
+void tool_message_begin(const char *name);
 /* The worse of two exit statuses. */
 int tool_worse(int a, int b);
 
@@ -115,15 +149,40 @@ void tool_die_if_stopped(void);
 /* From now on a mapped file that another program makes shorter ends PROGRAM with a message, status
  * 2 and its temporary files removed. tool_begin() calls it. */
 void tool_catch_truncation(const char *program);
-/* Its parts, for a signal's handler: stop what can be stopped, which is false where nothing can;
- * unlink the file of tool_create(). */
-bool tool_stop_for(int sig);
-void tool_unlink_temporary(void);
 
-/* A bar on standard error while DONE < ALL, if that is a terminal; finish with DONE == ALL. */
+/* All bytes of standard input, none changed: *N of them in *OUT, which is the caller's to free.
+ * HK_E_RANGE: more than MOST. */
+HK_MUST enum hk_status tool_read_all(uint8_t **out, size_t *n, size_t most, struct hk_error *err);
+/* Print TEXT to standard output; if that is a terminal then without what could disturb it. */
+void tool_print_text(struct hk_bytes text);
+/* Print V and END to standard output. */
+void tool_print_uint(uint32_t v, char end);
+/* Write out what is printed, straight after printing it. A failure keeps its reason, which
+ * tool_end() could not tell later. */
+HK_MUST enum hk_status tool_flush(struct hk_error *err);
+/* HK_E_USE where standard output is a terminal: it is no place for binary data. */
+HK_MUST enum hk_status tool_no_terminal(struct hk_error *err);
+
+/* A bar on standard error (label: what is done) while DONE < ALL, if that is a terminal; finish
+ * with DONE == ALL. */
 void tool_progress(const char *label, uint64_t done, uint64_t all);
+/* The same for hk_work.progress, with a label for hashing. */
+void tool_progress_hashing(void *arg, uint64_t done, uint64_t all);
+/* "standard output" for "-", else PATH. (Messages write "standard input" for "-".) */
+const char *tool_output_name(const char *path);
+bool tool_is_standard(const char *path); /* it is "-" */
+/* Say that TEXT is lost in the output at PATH. */
+void tool_warn_lost(const char *path, const char *text);
+double tool_seconds(void); /* of a clock that only runs forward */
 
-/* ---- text for a terminal ---- */
+/* ---- text ---- */
+
+struct hk_bytes tool_bytes(const char *s); /* of a C string, without its end */
+bool tool_same_bytes(struct hk_bytes a, struct hk_bytes b);
+bool tool_is_utf8(struct hk_bytes b);
+/* COUNT words with a blank between them; *OUT is the caller's to free. */
+HK_MUST enum hk_status tool_join_words(char **words, int count, struct hk_bytes *out,
+                                       struct hk_error *err);
 
 /* Length of the well-formed UTF-8 sequence that P[0..N) begins with and its code in *CODE; 0 if
  * there is none. */
@@ -140,10 +199,14 @@ size_t tool_escape(FILE *file, struct hk_bytes b);
 json_t *tool_json_bytes(struct hk_bytes b); /* a string; what is not UTF-8 becomes U+FFFD */
 /* json_loadb(), but NULL where !hk_json_fits(TEXT). WHY may be NULL. */
 json_t *tool_json_load(struct hk_bytes text, size_t flags, json_error_t *why);
-json_t *tool_json_text(const char *s); /* the same of a C string; NULL gives null */
-json_t *tool_json_uint(uint64_t v);    /* exact; above 2^63-1 a string */
-json_t *tool_json_double(double v);    /* null for NaN and infinities */
-json_t *tool_json_float(float v);      /* shortest decimal that reads back as V; null likewise */
+/* Any JSON value; NULL where TEXT is none, or has a key twice. */
+json_t *tool_json_any(struct hk_bytes text);
+json_t *tool_json_text(const char *s);                /* the same of a C string; NULL gives null */
+json_t *tool_json_uint(uint64_t v);                   /* exact; above 2^63-1 a string */
+json_t *tool_json_known(uint64_t v);                  /* the same, but null for 0 */
+json_t *tool_json_uints(const uint64_t *v, size_t n); /* an array */
+json_t *tool_json_double(double v);                   /* null for NaN and infinities */
+json_t *tool_json_float(float v); /* shortest decimal that reads back as V; null likewise */
 json_t *tool_json_hex(const uint8_t *p, size_t n);
 /* Set KEY of OBJECT to VALUE, taking over VALUE; exits 2 when out of memory (VALUE NULL). */
 void tool_json_set(json_t *object, const char *key, json_t *value);
@@ -185,6 +248,10 @@ struct tool_table {
  * limit) or formatted. Exits 2 when out of memory. */
 void tool_cell_bytes(struct tool_table *t, struct hk_bytes b, size_t most);
 void tool_cell(struct tool_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Cells of a row of titles, one a column. */
+void tool_cell_titles(struct tool_table *t, const char *const *titles);
+/* A row of two cells: NAME, and SIZE for people, or "unknown" for 0. */
+void tool_row_size(struct tool_table *t, const char *name, uint64_t size);
 /* Print the rows to FILE, two blanks between columns, and forget them. */
 void tool_table_print(struct tool_table *t, FILE *file);
 /* "17 B", "1.5 KiB", ... in BUFFER, which holds 24; returns it. */

@@ -1,16 +1,12 @@
-/* tool_io.c: files of the command line: standard input and output, outputs that a signal removes.
- */
-#include "libhkfmt/hkmodel.h"
-#include "tools/lib/tool.h"
-
+/* tool_io.c: standard input and output. */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "tools/lib/tool.h"
 
 /* ---- standard output ---- */
 
@@ -43,28 +39,52 @@ int tool_end(int status)
     return TOOL_TROUBLE;
 }
 
-/* ---- standard input ---- */
-
-enum hk_status tool_temporary(int *out, struct hk_error *err)
+void tool_print_text(struct hk_bytes text)
 {
-    const char *dir = getenv("TMPDIR");
-    if (dir == NULL || dir[0] == '\0')
-        dir = "/tmp";
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0) { /* a file system without unnamed files */
-        char *name;
-        if (asprintf(&name, "%s/hk-XXXXXX", dir) < 0)
-            return hk_fail_nomem(err);
-        fd = mkostemp(name, O_CLOEXEC);
-        if (fd >= 0)
-            unlink(name);
-        free(name);
+    if (isatty(STDOUT_FILENO) == 0) {
+        fwrite(text.p, 1, text.n, stdout);
+        return;
     }
-    if (fd < 0)
-        return hk_fail_sys(err, errno, "temporary file in %s", dir);
-    *out = fd;
+    for (size_t at = 0, n; at < text.n; at += n) {
+        uint32_t code = 0;
+        n = tool_utf8(text.p + at, text.n - at, &code);
+        n = n > 0 ? n : 1;
+        if (text.p[at] == '\n' || text.p[at] == '\t')
+            putchar(text.p[at]);
+        else
+            tool_escape(stdout, (struct hk_bytes){text.p + at, n});
+    }
+}
+
+void tool_print_uint(uint32_t v, char end)
+{
+    char digits[11];
+    size_t at = sizeof digits - 1;
+    digits[at] = end;
+    do
+        digits[--at] = (char)('0' + v % 10);
+    while ((v /= 10) > 0);
+    fwrite(digits + at, 1, sizeof digits - at, stdout);
+}
+
+enum hk_status tool_flush(struct hk_error *err)
+{
+    /* After a failure while printing, errno still has its reason: then nothing is left to flush. */
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return HK_OK;
+    int reason = errno != 0 ? errno : EIO;
+    clearerr(stdout);
+    return hk_fail_sys(err, reason, "cannot write");
+}
+
+enum hk_status tool_no_terminal(struct hk_error *err)
+{
+    if (isatty(STDOUT_FILENO) != 0)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
     return HK_OK;
 }
+
+/* ---- standard input ---- */
 
 static bool write_whole(int fd, const char *p, size_t n)
 {
@@ -154,210 +174,46 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err)
     return HK_OK;
 }
 
-static enum hk_status open_model_operand(struct hk_file **out, const char *path,
-                                         struct hk_error *err)
+struct buffer {
+    uint8_t *p;
+    size_t n, room;
+};
+
+static bool grow_input(struct buffer *b)
 {
-    if (strcmp(path, "-") != 0)
-        return hk_open_set(out, path, err);
-    int fd;
-    enum hk_status status = tool_stdin(&fd, err);
-    return status == HK_OK ? hk_open_fd(out, fd, err) : status;
-}
-
-/* A file that is changed between the two is opened again: it is one that is changed all the time if
- * that happens so often. */
-enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned keep,
-                              struct hk_error *err)
-{
-    enum { ATTEMPTS = 1000 };
-    struct hk_error own;
-    struct hk_error *why = err != NULL ? err : &own;
-    for (unsigned i = 0;; i++) {
-        enum hk_status st = open_model_operand(out, path, why);
-        if (st != HK_OK || keep == 0 || (st = hk_file_keep(*out, keep, why)) == HK_OK)
-            return st;
-        hk_close(out);
-        if (why->sys != ESTALE || i >= ATTEMPTS)
-            return st;
-    }
-}
-
-enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err)
-{
-    return tool_open_kept(out, path, HK_KEEP_RECORDS, err);
-}
-
-static void warn_default(void *arg, const char *text)
-{
-    tool_warn(arg, "note: %s", text);
-}
-
-void tool_tell_defaults(const char *file, const struct hk_file *f)
-{
-    hk_defaults(f, warn_default, (void *)(uintptr_t)file);
-}
-
-/* ---- outputs ---- */
-
-static const int deadly[] = {SIGHUP, SIGINT, SIGTERM};
-enum { DEADLY = sizeof deadly / sizeof *deadly };
-static char *temporary; /* changed only while the deadly signals are blocked */
-
-void tool_unlink_temporary(void)
-{
-    if (temporary != NULL)
-        unlink(temporary);
-}
-
-static void remove_and_die(int sig)
-{
-    tool_unlink_temporary();
-    signal(sig, SIG_DFL);
-    raise(sig);
-}
-
-/* A signal that was ignored when the program started (nohup) stays ignored. */
-static void catch_signals(void (*handler)(int))
-{
-    for (size_t i = 0; i < DEADLY; i++) {
-        struct sigaction act;
-        if (sigaction(deadly[i], NULL, &act) == 0 && act.sa_handler == SIG_IGN)
-            continue;
-        act = (struct sigaction){.sa_handler = handler};
-        sigfillset(&act.sa_mask);
-        sigaction(deadly[i], &act, NULL);
-    }
-}
-
-static volatile sig_atomic_t stopped; /* by this signal */
-static volatile sig_atomic_t stoppable;
-
-static void note_stop_signal(int sig)
-{
-    stopped = sig;
-}
-
-bool tool_stop_for(int sig)
-{
-    if (stoppable != 0)
-        stopped = sig;
-    return stoppable != 0;
-}
-
-const volatile sig_atomic_t *tool_catch_stop(void)
-{
-    catch_signals(note_stop_signal);
-    stoppable = 1;
-    return &stopped;
-}
-
-void tool_die_if_stopped(void)
-{
-    stoppable = 0;
-    if (stopped == 0)
-        return;
-    if (stopped == SIGBUS) /* told by then */
-        exit(TOOL_TROUBLE);
-    signal(stopped, SIG_DFL);
-    raise(stopped);
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
-           sa.st_ino == sb.st_ino;
-}
-
-static bool is_part_of(const char *path, const struct hk_file *f)
-{
-    for (size_t i = 0; i < hk_file_parts(f); i++) {
-        const char *part = hk_file_part_path(f, i);
-        if (part != NULL && same_file(path, part))
-            return true;
-    }
-    return false;
-}
-
-/* Whether OUTPUT is a file of the model that INPUT leads to, or its index. */
-static bool is_file_of_model(const char *output, const char *input)
-{
-    struct hk_file *model = NULL, *other = NULL;
-    struct hk_error err;
-    struct stat in, out;
-    if (stat(output, &out) != 0 || !S_ISREG(out.st_mode) || stat(input, &in) != 0 ||
-        (!S_ISREG(in.st_mode) && !S_ISDIR(in.st_mode)) || hk_open_set(&model, input, &err) != HK_OK)
+    size_t room = b->room == 0 ? 1 << 16 : b->room * 2;
+    uint8_t *p = realloc(b->p, room);
+    if (p == NULL)
         return false;
-    bool is = is_part_of(output, model);
-    if (!is && hk_open_set(&other, output, &err) == HK_OK) {
-        const char *first = hk_file_part_path(other, 0);
-        is = first != NULL && is_part_of(first, model);
+    b->p = p;
+    b->room = room;
+    return true;
+}
+
+enum hk_status tool_read_all(uint8_t **out, size_t *n, size_t most, struct hk_error *err)
+{
+    struct buffer b = {0};
+    enum hk_status st = HK_OK;
+    while (st == HK_OK) {
+        if (b.n == b.room && !grow_input(&b)) {
+            st = hk_fail_nomem(err);
+            break;
+        }
+        ssize_t got = read(STDIN_FILENO, b.p + b.n, b.room - b.n);
+        if (got == 0)
+            break;
+        if (got > 0)
+            b.n += (size_t)got;
+        else if (errno != EINTR)
+            st = hk_fail_sys(err, errno, "cannot read");
+        if (b.n > most)
+            st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "more than %zu bytes", most);
     }
-    hk_close(&other);
-    hk_close(&model);
-    return is;
-}
-
-static bool is_terminal(const char *path)
-{
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISCHR(st.st_mode))
-        return false;
-    int fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-    bool terminal = fd >= 0 && isatty(fd);
-    if (fd >= 0)
-        close(fd);
-    return terminal;
-}
-
-/* A FIFO or device has no temporary file, and may be waited for until it can be opened. */
-static bool is_written_directly(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-}
-
-/* With the deadly signals blocked: there is no moment at which the file exists and is not known. */
-static enum hk_status create_with_known_name(struct hk_out **out, const char *path, bool replace,
-                                             struct hk_error *err)
-{
-    struct hk_out *made;
-    enum hk_status status = hk_out_create(&made, path, replace ? HK_OUT_REPLACE : 0, err);
-    if (status != HK_OK)
-        return status;
-    const char *name = hk_out_temporary(made);
-    char *copy = name != NULL ? strdup(name) : NULL;
-    if (name != NULL && copy == NULL) {
-        hk_out_discard(&made);
-        return hk_fail_nomem(err);
+    if (st != HK_OK) {
+        free(b.p);
+        return st;
     }
-    free(temporary);
-    temporary = copy;
-    *out = made;
+    *out = b.p;
+    *n = b.n;
     return HK_OK;
-}
-
-enum hk_status tool_create(struct hk_out **out, const char *path, const char *input, bool replace,
-                           struct hk_error *err)
-{
-    bool standard = strcmp(path, "-") == 0;
-    if (standard ? isatty(STDOUT_FILENO) != 0 : is_terminal(path))
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
-    if (standard)
-        return hk_out_fd(out, STDOUT_FILENO, err);
-    if (input != NULL && strcmp(input, "-") == 0)
-        input = "/dev/stdin";
-    if (input != NULL && (same_file(path, input) || is_file_of_model(path, input)))
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
-    if (is_written_directly(path))
-        return hk_out_create(out, path, replace ? HK_OUT_REPLACE : 0, err);
-    catch_signals(remove_and_die);
-    sigset_t block, before;
-    sigemptyset(&block);
-    for (size_t i = 0; i < DEADLY; i++)
-        sigaddset(&block, deadly[i]);
-    sigprocmask(SIG_BLOCK, &block, &before);
-    enum hk_status status = create_with_known_name(out, path, replace, err);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return status;
 }

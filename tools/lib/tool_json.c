@@ -19,6 +19,11 @@ json_t *tool_json_uint(uint64_t v)
     return json_string(text);
 }
 
+json_t *tool_json_known(uint64_t v)
+{
+    return v > 0 ? tool_json_uint(v) : json_null();
+}
+
 json_t *tool_json_double(double v)
 {
     return isfinite(v) ? json_real(v) : json_null();
@@ -33,15 +38,6 @@ json_t *tool_json_float(float v)
 }
 
 /* ---- strings ---- */
-
-static bool all_utf8(struct hk_bytes b)
-{
-    uint32_t code;
-    for (size_t i = 0, n; i < b.n; i += n)
-        if ((n = tool_utf8(b.p + i, b.n - i, &code)) == 0)
-            return false;
-    return true;
-}
 
 /* Every byte that is not part of a well-formed sequence becomes U+FFFD; NULL when out of memory. */
 static char *replace_stray_bytes(struct hk_bytes b, size_t *length)
@@ -65,7 +61,7 @@ json_t *tool_json_bytes(struct hk_bytes b)
 {
     if (b.n == 0)
         return json_string("");
-    if (all_utf8(b))
+    if (tool_is_utf8(b))
         return json_stringn_nocheck((const char *)b.p, b.n);
     size_t length;
     char *text = replace_stray_bytes(b, &length);
@@ -87,10 +83,14 @@ json_t *tool_json_load(struct hk_bytes text, size_t flags, json_error_t *why)
     return NULL;
 }
 
+json_t *tool_json_any(struct hk_bytes text)
+{
+    return tool_json_load(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+}
+
 json_t *tool_json_text(const char *s)
 {
-    return s != NULL ? tool_json_bytes((struct hk_bytes){(const uint8_t *)s, strlen(s)})
-                     : json_null();
+    return s != NULL ? tool_json_bytes(tool_bytes(s)) : json_null();
 }
 
 json_t *tool_json_hex(const uint8_t *p, size_t n)
@@ -120,6 +120,14 @@ void tool_json_push(json_t *array, json_t *value)
 {
     if (json_array_append_new(array, value) != 0)
         tool_nomem();
+}
+
+json_t *tool_json_uints(const uint64_t *v, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        tool_json_push(list, tool_json_uint(v[i]));
+    return list;
 }
 
 /* ---- printing ---- */

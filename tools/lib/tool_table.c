@@ -67,6 +67,19 @@ void tool_cell(struct tool_table *t, const char *fmt, ...)
     add_table_cell(t, text, (size_t)n);
 }
 
+void tool_cell_titles(struct tool_table *t, const char *const *titles)
+{
+    for (size_t i = 0; i < t->columns; i++)
+        tool_cell(t, "%s", titles[i]);
+}
+
+void tool_row_size(struct tool_table *t, const char *name, uint64_t size)
+{
+    char text[24];
+    tool_cell(t, "%s", name);
+    tool_cell(t, "%s", size > 0 ? tool_human_size(size, text) : "unknown");
+}
+
 static size_t column_width(const struct tool_table *t, size_t column)
 {
     size_t width = 0;

@@ -1,13 +1,61 @@
-/* waiting.c: what the programs that change a file in place say while they wait for others. */
+/* tool_open.c: models that programs open, and what they say while they wait for others to let go of
+ * one. */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"
+
+static enum hk_status open_model_operand(struct hk_file **out, const char *path,
+                                         struct hk_error *err)
+{
+    if (!tool_is_standard(path))
+        return hk_open_set(out, path, err);
+    int fd;
+    enum hk_status status = tool_stdin(&fd, err);
+    return status == HK_OK ? hk_open_fd(out, fd, err) : status;
+}
+
+/* A file that is changed between the two is opened again: it is one that is changed all the time if
+ * that happens so often. */
+enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned keep,
+                              struct hk_error *err)
+{
+    enum { ATTEMPTS = 1000 };
+    struct hk_error own;
+    struct hk_error *why = err != NULL ? err : &own;
+    for (unsigned i = 0;; i++) {
+        enum hk_status st = open_model_operand(out, path, why);
+        if (st != HK_OK || keep == 0 || (st = hk_file_keep(*out, keep, why)) == HK_OK)
+            return st;
+        hk_close(out);
+        if (why->sys != ESTALE || i >= ATTEMPTS)
+            return st;
+    }
+}
+
+enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    return tool_open_kept(out, path, HK_KEEP_RECORDS, err);
+}
+
+static void warn_default(void *arg, const char *text)
+{
+    tool_warn(arg, "note: %s", text);
+}
+
+void tool_tell_defaults(const char *file, const struct hk_file *f)
+{
+    hk_defaults(f, warn_default, (void *)(uintptr_t)file);
+}
+
+/* ---- waiting ---- */
 
 /* The first N bytes of a small file of /proc as text; false where there is none. */
 static bool read_proc_file(const char *path, char *out, size_t n)

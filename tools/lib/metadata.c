@@ -1,9 +1,9 @@
-/* inspect_value.c: metadata as JSON. Long arrays and opaque bytes are summarised unless all is
- * asked for, so that a vocabulary does not drown the rest. */
+/* metadata.c: metadata as JSON and as a table. Long arrays and opaque bytes are summarised unless
+ * all is asked for, so that a vocabulary does not drown the rest. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/inspect.h"
+#include "tools/lib/metadata.h"
 
 enum {
     LONG = 16,      /* a longer array is summarised */
@@ -11,16 +11,9 @@ enum {
     HEX_BYTES = 32, /* bytes shown of an opaque value */
 };
 
-void inspect_version(const struct hk_file *f, char *buffer)
-{
-    const struct hk_header *h = hk_file_header(f);
-    if (hk_file_format(f) == HK_FORMAT_HK)
-        snprintf(buffer, 24, "%u.%u", h->version_major, h->version_minor);
-    else
-        snprintf(buffer, 24, "%u", h->version_major);
-}
+/* ---- JSON ---- */
 
-json_t *inspect_element(const struct hk_array *a, uint32_t i)
+json_t *metadata_element(const struct hk_array *a, uint32_t i)
 {
     switch (a->kind) {
     case HK_ARRAY_STRING:
@@ -34,7 +27,7 @@ json_t *inspect_element(const struct hk_array *a, uint32_t i)
 }
 
 /* {"array":KIND,"count":N,"first":[...]}, taking over FIRST. */
-static json_t *summary(const char *kind, uint64_t count, json_t *first)
+static json_t *summarise_array(const char *kind, uint64_t count, json_t *first)
 {
     json_t *v = json_object();
     tool_json_set(v, "array", json_string(kind));
@@ -43,7 +36,7 @@ static json_t *summary(const char *kind, uint64_t count, json_t *first)
     return v;
 }
 
-static json_t *array_json(const struct hk_array *a, bool full)
+static json_t *metadata_array_json(const struct hk_array *a, bool full)
 {
     static const char *const kinds[] = {
         [HK_ARRAY_STRING] = "string", [HK_ARRAY_F32] = "f32", [HK_ARRAY_I32] = "i32"};
@@ -51,15 +44,15 @@ static json_t *array_json(const struct hk_array *a, bool full)
     uint32_t shown = whole ? a->count : FIRST;
     json_t *list = json_array();
     for (uint32_t i = 0; i < shown; i++)
-        tool_json_push(list, inspect_element(a, i));
-    return whole ? list : summary(kinds[a->kind], a->count, list);
+        tool_json_push(list, metadata_element(a, i));
+    return whole ? list : summarise_array(kinds[a->kind], a->count, list);
 }
 
-static json_t *bytes_json(struct hk_bytes b, bool full)
+static json_t *metadata_bytes_json(struct hk_bytes b, bool full)
 {
     struct hk_array a;
     if (hk_array_from_blob(b, &a))
-        return array_json(&a, full);
+        return metadata_array_json(&a, full);
     json_t *v = json_object();
     tool_json_set(v, "bytes", tool_json_uint(b.n));
     tool_json_set(v, "hex", tool_json_hex(b.p, full || b.n < HEX_BYTES ? b.n : HEX_BYTES));
@@ -68,10 +61,9 @@ static json_t *bytes_json(struct hk_bytes b, bool full)
 
 /* Embedded where it parses without loss: jansson refuses duplicate keys and integers beyond 64
  * bits, and such a text is shown as the string it is. */
-static json_t *embedded(struct hk_bytes text, bool full)
+static json_t *metadata_json_text(struct hk_bytes text, bool full)
 {
-    json_t *v =
-        tool_json_load(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    json_t *v = tool_json_any(text);
     if (v == NULL)
         return tool_json_bytes(text);
     size_t count = json_array_size(v);
@@ -81,11 +73,11 @@ static json_t *embedded(struct hk_bytes text, bool full)
     for (size_t i = 0; i < FIRST; i++)
         tool_json_push(first, json_incref(json_array_get(v, i)));
     json_decref(v);
-    return summary("json", count, first);
+    return summarise_array("json", count, first);
 }
 
 /* A GGUF's f32 was widened by the reader; as a float it has fewer digits. */
-static json_t *float_json(const struct hk_kv *kv)
+static json_t *metadata_float_json(const struct hk_kv *kv)
 {
     double v;
     if (hk_kv_float(kv, &v, NULL) != HK_OK)
@@ -94,7 +86,7 @@ static json_t *float_json(const struct hk_kv *kv)
     return narrow ? tool_json_float((float)v) : tool_json_double(v);
 }
 
-json_t *inspect_value(const struct hk_kv *kv, bool full)
+json_t *metadata_value(const struct hk_kv *kv, bool full)
 {
     int64_t number;
     bool truth;
@@ -104,28 +96,19 @@ json_t *inspect_value(const struct hk_kv *kv, bool full)
     case HK_META_INT64:
         return hk_kv_int(kv, &number, NULL) == HK_OK ? json_integer(number) : json_null();
     case HK_META_FLOAT64:
-        return float_json(kv);
+        return metadata_float_json(kv);
     case HK_META_BOOL:
         return hk_kv_bool(kv, &truth, NULL) == HK_OK ? json_boolean(truth) : json_null();
     case HK_META_JSON:
-        return embedded(kv->value, full);
+        return metadata_json_text(kv->value, full);
     default:
-        return bytes_json(kv->value, full);
+        return metadata_bytes_json(kv->value, full);
     }
-}
-
-static bool is_utf8(struct hk_bytes b)
-{
-    uint32_t code;
-    for (size_t i = 0, n; i < b.n; i += n)
-        if ((n = tool_utf8(b.p + i, b.n - i, &code)) == 0)
-            return false;
-    return true;
 }
 
 /* A key that is not UTF-8 gets "~" and its number, as often as needed: two keys that differ only in
  * bad bytes, or a key that is spelt like the result, would give one member twice. */
-static char *numbered_key(const struct hk_file *f, struct hk_bytes key, size_t number)
+static char *numbered_metadata_key(const struct hk_file *f, struct hk_bytes key, size_t number)
 {
     json_t *text = tool_json_bytes(key);
     if (text == NULL)
@@ -142,29 +125,75 @@ static char *numbered_key(const struct hk_file *f, struct hk_bytes key, size_t n
     return name;
 }
 
-char *inspect_key(const struct hk_file *f, size_t i)
+char *metadata_key(const struct hk_file *f, size_t i)
 {
     struct hk_bytes key = hk_kv_at(f, i)->key;
-    if (!is_utf8(key) || memchr(key.p, '\0', key.n) != NULL)
-        return numbered_key(f, key, i);
+    if (!tool_is_utf8(key) || memchr(key.p, '\0', key.n) != NULL)
+        return numbered_metadata_key(f, key, i);
     char *name = strndup((const char *)key.p, key.n);
     if (name == NULL)
         tool_nomem();
     return name;
 }
 
-void inspect_metadata(const struct hk_file *f, bool full, struct tool_json_out *o)
+void metadata_put(const struct hk_file *f, bool full, struct tool_json_out *o)
 {
     tool_json_enter(o, "metadata", '{');
     for (size_t i = 0; i < hk_kv_count(f) && !ferror(o->file); i++) {
         const struct hk_kv *kv = hk_kv_at(f, i);
-        if (is_utf8(kv->key)) {
-            tool_json_put_bytes(o, kv->key, inspect_value(kv, full));
+        if (tool_is_utf8(kv->key)) {
+            tool_json_put_bytes(o, kv->key, metadata_value(kv, full));
             continue;
         }
-        char *name = numbered_key(f, kv->key, i);
-        tool_json_put(o, name, inspect_value(kv, full));
+        char *name = numbered_metadata_key(f, kv->key, i);
+        tool_json_put(o, name, metadata_value(kv, full));
         free(name);
     }
     tool_json_leave(o, '}');
+}
+
+/* ---- tables ---- */
+
+/* Cells of a hostile file must not widen every row: names may have 65535 bytes there. */
+enum { VALUE_COLUMNS = 72, NAME_COLUMNS = HK_MAX_NAME };
+
+void metadata_heading(const struct hk_file *f, const char *name)
+{
+    char size[24];
+    tool_escape(stdout, tool_bytes(name));
+    printf(": %s, %s\n", hk_format_name(hk_file_format(f)), tool_human_size(hk_file_size(f), size));
+}
+
+/* Strings as they are, everything else as in the JSON. */
+static void metadata_value_cell(struct tool_table *t, const struct hk_kv *kv, bool full)
+{
+    size_t most = full ? 0 : VALUE_COLUMNS;
+    if (kv->type == HK_META_STRING) {
+        tool_cell_bytes(t, kv->value, most);
+        return;
+    }
+    char *line;
+    size_t size;
+    FILE *memory = open_memstream(&line, &size);
+    if (memory == NULL)
+        tool_nomem();
+    tool_json_print(metadata_value(kv, full), memory);
+    if (fclose(memory) != 0)
+        tool_nomem();
+    tool_cell_bytes(t, (struct hk_bytes){(const uint8_t *)line, size - 1}, most);
+    free(line);
+}
+
+void metadata_table(const struct hk_file *f, bool full)
+{
+    static const char *const titles[] = {"KEY", "TYPE", "VALUE"};
+    struct tool_table t = {.columns = 3, .right = "lll"};
+    tool_cell_titles(&t, titles);
+    for (size_t i = 0; i < hk_kv_count(f); i++) {
+        const struct hk_kv *kv = hk_kv_at(f, i);
+        tool_cell_bytes(&t, kv->key, NAME_COLUMNS);
+        tool_cell(&t, "%s", kv->gguf_type != NULL ? kv->gguf_type : hk_meta_type_name(kv->type));
+        metadata_value_cell(&t, kv, full);
+    }
+    tool_table_print(&t, stdout);
 }

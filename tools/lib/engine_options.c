@@ -1,0 +1,129 @@
+/* engine_options.c: what programs that run a model take from the command line and the environment,
+ * and how they open it. */
+#include "tools/lib/engine_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/lib/records.h"
+
+/* ---- options ---- */
+
+enum engine_option { OPT_ACTIVATIONS, OPT_BATCH, OPT_HUGE_PAGES, OPT_MLOCK, OPT_THREADS };
+
+static const struct tool_option options[] = {
+    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 512)"},
+    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
+    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
+    [OPT_THREADS] = TOOL_OPTION_THREADS,
+};
+
+static enum hke_activations parse_activations(const char *value)
+{
+    if (strcmp(value, "q8") == 0)
+        return HKE_ACTIVATIONS_Q8;
+    if (strcmp(value, "f32") == 0)
+        return HKE_ACTIVATIONS_F32;
+    tool_usage("--activations: neither q8 nor f32: %s", value);
+}
+
+static void set_engine_option(void *to, int option, const char *value)
+{
+    struct engine_options *o = to;
+    switch ((enum engine_option)option) {
+    case OPT_ACTIVATIONS:
+        o->context.activations = parse_activations(value);
+        break;
+    case OPT_BATCH:
+        o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        break;
+    case OPT_HUGE_PAGES:
+        o->context.huge_pages = true;
+        break;
+    case OPT_MLOCK:
+        o->mlock = true;
+        break;
+    case OPT_THREADS:
+        o->context.threads = tool_threads_option(value);
+        break;
+    }
+}
+
+const struct tool_group engine_options_group = {
+    .options = options,
+    .count = sizeof options / sizeof *options,
+    .set = set_engine_option,
+};
+
+void engine_options_add_adapter(struct engine_options *o, const char *word)
+{
+    const char **longer = reallocarray(o->adapters, o->adapter_count + 1, sizeof *longer);
+    if (longer == NULL)
+        tool_nomem();
+    longer[o->adapter_count++] = word;
+    o->adapters = longer;
+}
+
+/* A variable set to nothing counts as not set. */
+const struct hkk_table *engine_options_kernels(void)
+{
+    const struct hkk_table *table = NULL;
+    const char *name = getenv("HK_KERNELS");
+    if (name != NULL && *name == '\0')
+        name = NULL;
+    const char *why_not = hkk_select(name, &table);
+    if (why_not == NULL)
+        return table;
+    tool_warn(NULL, "HK_KERNELS: %s: %s", name != NULL ? name : "no level", why_not);
+    exit(TOOL_TROUBLE);
+}
+
+void engine_options_settle(struct engine_options *o)
+{
+    if (o->context.kernels == NULL)
+        o->context.kernels = engine_options_kernels();
+    if (o->context.threads == 0)
+        o->context.threads = tool_threads();
+}
+
+void engine_options_free(struct engine_options *o)
+{
+    free(o->adapters);
+    *o = (struct engine_options){0};
+}
+
+/* ---- opening ---- */
+
+static enum hk_status apply_named_adapter(const char *word, const struct hk_file *f,
+                                          struct hke_model *m, struct hk_error *err)
+{
+    struct hk_merge_item item;
+    struct hk_adapter *a;
+    enum hk_status st = record_named(f, word, &item, err);
+    if (st == HK_OK && hk_record_at(f, item.record)->type != HK_RECORD_LORA_ADAPTER)
+        st = hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, item.record)->offset,
+                     "record '%s' is no adapter", word);
+    if (st == HK_OK)
+        st = hk_adapter_open(&a, f, item.record, err);
+    if (st != HK_OK)
+        return st;
+    st = hke_model_adapt(m, a, item.scale, err);
+    hk_adapter_free(&a);
+    return st;
+}
+
+enum hk_status engine_options_open(const struct engine_options *o, const char *path,
+                                   struct hk_file **file, struct hke_model **model,
+                                   struct hk_error *err)
+{
+    enum hk_status st = tool_open_kept(file, path, o->keep, err);
+    if (st == HK_OK)
+        st = hke_model_new(model, *file, err);
+    for (size_t i = 0; st == HK_OK && i < o->adapter_count; i++)
+        st = apply_named_adapter(o->adapters[i], *file, *model, err);
+    hk_file_release(*file); /* adapters are copies */
+    if (st == HK_OK && o->mlock)
+        st = hke_lock_weights(*file, err);
+    return st;
+}

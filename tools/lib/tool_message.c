@@ -1,0 +1,153 @@
+/* tool_message.c: what programs say on standard error: messages, how far work is. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/lib/tool.h"
+
+static const char *program = "hk"; /* its name, of tool_begin() */
+static bool bar_shown;
+
+void tool_message_begin(const char *name)
+{
+    program = name;
+}
+
+static void clear_bar(void)
+{
+    if (bar_shown)
+        fputs("\r\033[K", stderr);
+    bar_shown = false;
+}
+
+/* One write for a whole line, so that lines of programs in a pipeline do not mix. */
+__attribute__((format(printf, 3, 0))) static void write_message(const char *file, const char *end,
+                                                                const char *fmt, va_list ap)
+{
+    char *text = NULL, *line = NULL;
+    size_t size;
+    if (vasprintf(&text, fmt, ap) < 0)
+        text = NULL;
+    FILE *out = open_memstream(&line, &size);
+    if (out == NULL) {
+        fprintf(stderr, "%s: out of memory\n", program);
+        free(text);
+        return;
+    }
+    fprintf(out, "%s: ", program);
+    if (file != NULL) {
+        tool_escape(out, tool_bytes(tool_is_standard(file) ? "standard input" : file));
+        fputs(": ", out);
+    }
+    tool_escape(out, tool_bytes(text != NULL ? text : fmt));
+    fprintf(out, "%s\n", end);
+    clear_bar();
+    if (fclose(out) == 0)
+        fwrite(line, 1, size, stderr);
+    free(line);
+    free(text);
+}
+
+void tool_warn(const char *file, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    write_message(file, "", fmt, ap);
+    va_end(ap);
+}
+
+void tool_usage(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    write_message(NULL, " (try --help)", fmt, ap);
+    va_end(ap);
+    exit(TOOL_TROUBLE);
+}
+
+void tool_nomem(void)
+{
+    tool_warn(NULL, "out of memory");
+    exit(TOOL_TROUBLE);
+}
+
+int tool_error(const char *file, const struct hk_error *err)
+{
+    if (err->status == HK_E_IO && err->sys == EPIPE)
+        return TOOL_OK;
+    if (err->offset != HK_NO_OFFSET)
+        tool_warn(file, "%s, at 0x%llx", err->text, (unsigned long long)err->offset);
+    else
+        tool_warn(file, "%s", err->text);
+    switch (err->status) {
+    case HK_E_IO:
+    case HK_E_NOMEM:
+    case HK_E_USE:
+        return TOOL_TROUBLE;
+    default:
+        return TOOL_CONTENT;
+    }
+}
+
+bool tool_is_standard(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+const char *tool_output_name(const char *path)
+{
+    return tool_is_standard(path) ? "standard output" : path;
+}
+
+void tool_warn_lost(const char *path, const char *text)
+{
+    tool_warn(tool_output_name(path), "lost: %s", text);
+}
+
+int tool_worse(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+double tool_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The first call only starts the clock: short work shows nothing. */
+void tool_progress(const char *label, uint64_t done, uint64_t all)
+{
+    enum { WIDTH = 40 };
+    static const double interval = 0.1;
+    static double shown = -1;
+    if (!isatty(STDERR_FILENO))
+        return;
+    const double now = tool_seconds();
+    if (done >= all) {
+        clear_bar();
+        shown = -1;
+        return;
+    }
+    if (shown >= 0 && now - shown < interval)
+        return;
+    bool first = shown < 0;
+    shown = now;
+    if (first)
+        return;
+    double part = (double)done / (double)all;
+    int filled = (int)(part * WIDTH);
+    fprintf(stderr, "\r%s [%.*s%*s] %3d%%", label, filled,
+            "########################################", WIDTH - filled, "", (int)(part * 100));
+    bar_shown = true;
+}
+
+void tool_progress_hashing(void *arg, uint64_t done, uint64_t all)
+{
+    (void)arg;
+    tool_progress("hashing", done, all);
+}
