@@ -1,0 +1,358 @@
+/* The plan of each family, as text, so that a changed one is seen; weights that are rows of a
+ * tensor or stacked; and what a backend does with a plan: ranges of steps, sequences in turn. */
+#include <inttypes.h>
+
+#include "engine/backend.h"
+#include "engine/plan/model.h"
+#include "tests/lib/mini_model.h"
+
+static const struct mini_change as_is = {MINI_AS_IS, "", 0, NULL};
+
+/* A model of ARCH in a memory file. */
+struct fixture {
+    struct hk_file *file;
+    struct hke_model *model;
+};
+
+static bool load_mini(struct fixture *x, const char *arch, struct mini_change change)
+{
+    struct hk_error err = {0};
+    *x = (struct fixture){.file = mini_model(arch, change)};
+    bool good = hke_model_new(&x->model, x->file, &err) == HK_OK;
+    if (!good)
+        printf("# %s\n", err.text);
+    return good;
+}
+
+static void unload(struct fixture *x)
+{
+    hke_model_free(&x->model);
+    hk_close(&x->file);
+}
+
+/* ---- plans as text ---- */
+
+static const char *const buffers[HKE_BUFFERS] = {
+    [HKE_RESIDUAL] = "residual", [HKE_DELTA] = "delta",   [HKE_QUERIES] = "queries",
+    [HKE_KEYS] = "keys",         [HKE_VALUES] = "values", [HKE_ATTENDED] = "attended",
+    [HKE_FFN] = "ffn",
+};
+
+static void print_operand(FILE *out, const struct hke_step *s, size_t i)
+{
+    const struct hke_operand *o = &s->operand[i];
+    fprintf(out, "    %.*s %zu x %zu -> %s", HK_STR(o->weight->tensor->name), o->weight->rows,
+            o->weight->cols, s->kind == HKE_LOGITS ? "logits" : buffers[o->to]);
+    if (o->head_dim > 0)
+        fprintf(out, ", heads of %zu", o->head_dim);
+    if (o->bias != NULL)
+        fprintf(out, ", bias");
+    if (o->norm.weight != NULL)
+        fprintf(out, ", rms norm %g", (double)o->norm.epsilon);
+    if (o->rope != HKE_NO_ROPE)
+        fprintf(out, ", rope %d", o->rope);
+    if (o->store != HKE_STORE_NOTHING)
+        fprintf(out, ", store %s %u.%u", o->store == HKE_STORE_KEYS ? "keys" : "values", s->cache,
+                s->cache_layer);
+    fprintf(out, "\n");
+}
+
+static void print_step(FILE *out, const struct hke_step *s)
+{
+    static const char *const kinds[] = {"embed", "product", "attend", "logits"};
+    fprintf(out, "%s", kinds[s->kind]);
+    if (s->kind == HKE_PRODUCT || s->kind == HKE_ATTEND)
+        fprintf(out, " %u", s->layer);
+    fprintf(out, "%s", s->wanted_only ? " (wanted only)" : "");
+    if (s->kind != HKE_EMBED)
+        fprintf(out, ": %s", buffers[s->in]);
+    if (s->add)
+        fprintf(out, " + delta");
+    if (s->norm.weight != NULL)
+        fprintf(out, ", rms norm %g", (double)s->norm.epsilon);
+    if (s->activation == HKE_SILU_GATE)
+        fprintf(out, ", silu gate");
+    if (s->kind == HKE_ATTEND)
+        fprintf(out, " -> attended, %u heads, scale %g, cache %u.%u", s->heads, (double)s->scale,
+                s->cache, s->cache_layer);
+    fprintf(out, "\n");
+    for (size_t i = 0; i < s->operands; i++)
+        print_operand(out, s, i);
+}
+
+static void print_plan(FILE *out, const struct hke_plan *p)
+{
+    for (size_t i = 0; i < p->caches; i++)
+        fprintf(out, "cache %zu: %u layers, %u heads, keys of %u, values of %u\n", i,
+                p->cache[i].layers, p->cache[i].kv_heads, p->cache[i].key_dim,
+                p->cache[i].value_dim);
+    for (size_t i = 0; i < p->ropes; i++)
+        fprintf(out, "rope %zu: %zu pairs%s\n", i, p->rope[i].pairs,
+                p->rope[i].halves ? ", halves" : "");
+    for (size_t i = 0; i < p->steps; i++)
+        print_step(out, &p->step[i]);
+}
+
+/* Whether NAME of the fixtures' plans has TEXT. */
+static bool is_as_stored(const char *name, const char *text)
+{
+    static char want[16384];
+    char path[4096];
+    const char *fixtures = getenv("HK_FIXTURES");
+    snprintf(path, sizeof path, "%s/plans/%s.txt", fixtures != NULL ? fixtures : "tests/fixtures",
+             name);
+    FILE *f = fopen(path, "r");
+    size_t n = f != NULL ? fread(want, 1, sizeof want - 1, f) : 0;
+    want[n] = '\0';
+    if (f != NULL)
+        fclose(f);
+    return strcmp(want, text) == 0;
+}
+
+static void check_text(const char *name, const struct hke_plan *p)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    print_plan(out, p);
+    fclose(out);
+    if (!ok(is_as_stored(name, text), "the plan of %s is that of fixtures/plans/%s.txt", name,
+            name))
+        for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+            printf("# %s\n", line);
+    free(text);
+}
+
+static void check_texts(void)
+{
+    struct fixture x;
+    const char *arch;
+    for (size_t i = 0; (arch = hk_architecture(i)) != NULL; i++) {
+        if (load_mini(&x, arch, as_is))
+            check_text(arch, x.model->plan);
+        unload(&x);
+    }
+    if (load_mini(&x, "llama", (struct mini_change){MINI_ROWS, "output.weight", MINI_VOCAB, NULL}))
+        check_text("llama-untied", x.model->plan);
+    unload(&x);
+}
+
+/* ---- weights that are parts of a tensor ---- */
+
+/* A file of one tensor [STACK][ROWS][COLS], without the first where STACK is 0; VALUES NULL: they
+ * count up from 0. */
+static struct hk_file *tensor_file(size_t stack, size_t rows, size_t cols, const float *values)
+{
+    const size_t n = (stack > 0 ? stack : 1) * rows * cols;
+    struct hk_writer *w;
+    struct hk_error err;
+    struct hk_out *out;
+    struct hk_file *f;
+    struct hk_tensor t = {.name = mini_text("fused"), .type = HK_TYPE_F32, .ndim = 2};
+    t.ndim = stack > 0 ? 3 : 2;
+    t.shape[0] = stack;
+    t.shape[t.ndim - 2] = rows;
+    t.shape[t.ndim - 1] = cols;
+    t.data_size = n * sizeof(float);
+    int fd = memfd_create("fused", MFD_CLOEXEC);
+    mini_must(hk_writer_new(&w, NULL, &err), &err);
+    mini_must(hk_writer_add(w, &t, 0, &err), &err);
+    mini_must(hk_out_fd(&out, fd, &err), &err);
+    mini_must(hk_writer_begin(w, out, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        float v = values != NULL ? values[i] : (float)i;
+        uint32_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        const uint8_t b[] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16),
+                             (uint8_t)(bits >> 24)};
+        mini_must(hk_writer_put(w, b, sizeof b, &err), &err);
+    }
+    mini_must(hk_writer_finish(w, &err), &err);
+    mini_must(hk_out_commit(&out, &err), &err);
+    hk_writer_free(&w);
+    mini_must(hk_open_fd(&f, fd, &err), &err);
+    close(fd);
+    return f;
+}
+
+/* Each row of W, rows ROW_BEGIN.. of matrices of TENSOR_ROWS, has the elements it has to have. */
+static bool rows_are_right(const struct hke_weight *w, size_t row_begin, size_t tensor_rows)
+{
+    float row[16];
+    bool good = w->row_begin == row_begin && w->tensor_rows == tensor_rows;
+    for (size_t i = 0; i < w->stack; i++)
+        for (size_t r = 0; r < w->rows; r++) {
+            const size_t at = hke_weight_row(w, i, r);
+            hk_decoder_read(w->decoder, at * w->cols, w->cols, row);
+            for (size_t c = 0; c < w->cols; c++)
+                good = good && row[c] == (float)((i * tensor_rows + row_begin + r) * w->cols + c);
+        }
+    return good && w->data != NULL && w->type == HK_TYPE_F32;
+}
+
+static void check_parts(void)
+{
+    struct hk_file *flat = tensor_file(0, 10, 4, NULL), *stacked = tensor_file(3, 6, 4, NULL);
+    struct hk_error err = {0};
+    struct hke_weight q, v, experts, gates;
+    bool good = hke_bind_weight(&q, flat, hk_tensor_at(flat, 0), 0, 6, &err) == HK_OK &&
+                hke_bind_weight(&v, flat, hk_tensor_at(flat, 0), 6, 4, &err) == HK_OK &&
+                hke_bind_weight(&experts, stacked, hk_tensor_at(stacked, 0), 0, 6, &err) == HK_OK &&
+                hke_bind_weight(&gates, stacked, hk_tensor_at(stacked, 0), 3, 3, &err) == HK_OK;
+    if (ok(good, "parts are bound %s", err.text)) {
+        ok(rows_are_right(&q, 0, 10) && rows_are_right(&v, 6, 10), "rows of a fused matrix");
+        ok(experts.stack == 3 && rows_are_right(&experts, 0, 6) && gates.stack == 3 &&
+               rows_are_right(&gates, 3, 6),
+           "stacked matrices, and the same rows of each");
+    }
+    hke_unbind_weight(&q);
+    hke_unbind_weight(&v);
+    hke_unbind_weight(&experts);
+    hke_unbind_weight(&gates);
+    hk_close(&flat);
+    hk_close(&stacked);
+}
+
+/* ---- the CPU ---- */
+
+enum { TOKENS = 6, MAX_TOKENS = 8, POSITIONS = 600 };
+
+static struct hke_runner *open_runner(const struct hke_plan *p)
+{
+    const struct hke_runner_options opt = {
+        .batch = MAX_TOKENS, .logits = 4, .positions = POSITIONS, .threads = 2};
+    struct hk_error err;
+    struct hke_runner *r = NULL;
+    mini_must(hke_cpu_backend.open(&r, p, &opt, &err), &err);
+    return r;
+}
+
+/* N tokens more of S, in two ranges of steps where MIDDLE is not 0; their logits to OUT. */
+static void run_tokens(struct hke_runner *r, const struct hke_plan *p, struct hke_sequence *s,
+                       size_t n, size_t middle, float *out)
+{
+    float residual[MAX_TOKENS * MINI_WIDTH];
+    struct hke_token token[MAX_TOKENS];
+    struct hk_error err;
+    const struct hke_batch b = {token, n, n};
+    for (size_t i = 0; i < n; i++)
+        token[i] = (struct hke_token){(uint32_t)(s->used + i) * 7 % MINI_VOCAB,
+                                      (uint32_t)(s->used + i), s};
+    mini_must(r->backend->reserve(r, s, s->used + n, &err), &err);
+    if (middle > 0)
+        mini_must(r->backend->run(r, &b, 0, middle, residual, &err), &err);
+    mini_must(r->backend->run(r, &b, middle, p->steps, residual, &err), &err);
+    for (size_t i = 0, got; i < n; i += got) {
+        const float *logits = r->backend->logits(r, i, &got);
+        memcpy(out + i * p->vocab, logits, got * p->vocab * sizeof *out);
+    }
+    s->used += n;
+}
+
+static float whole[TOKENS * MINI_VOCAB], other[TOKENS * MINI_VOCAB];
+
+/* A batch, then a token alone, of a new sequence. */
+static void run_text(struct hke_runner *r, const struct hke_plan *p, size_t middle, float *out)
+{
+    struct hke_sequence s = {0};
+    run_tokens(r, p, &s, TOKENS - 1, middle, out);
+    run_tokens(r, p, &s, 1, middle, out + (TOKENS - 1) * p->vocab);
+    r->backend->release(r, &s);
+}
+
+static void check_ranges(const struct hke_plan *p, struct hke_runner *r)
+{
+    bool same = true;
+    size_t ranges = 0;
+    run_text(r, p, 0, whole);
+    for (size_t i = 1; i < p->steps; i++)
+        if (p->step[i].layer != p->step[i - 1].layer) {
+            run_text(r, p, i, other);
+            same = same && memcmp(whole, other, sizeof whole) == 0;
+            ranges++;
+        }
+    ok(same && ranges == MINI_LAYERS, "steps run in two ranges give the same bits");
+}
+
+static void check_sequences(const struct hke_plan *p, struct hke_runner *r)
+{
+    struct hke_sequence a = {0}, b = {0};
+    bool same = true;
+    for (size_t i = 0; i < TOKENS; i++) {
+        run_tokens(r, p, &a, 1, 0, other + i * p->vocab);
+        if (i % 2 == 0) {
+            run_tokens(r, p, &b, 3, 0, whole);
+            run_tokens(r, p, &b, 1, 0, whole);
+        }
+    }
+    run_text(r, p, 0, whole);
+    same = memcmp(whole, other, sizeof whole) == 0;
+    ok(same && a.used == TOKENS && b.used == 12, "sequences in turn do not see each other");
+    r->backend->release(r, &a);
+    r->backend->release(r, &b);
+    ok(a.kv == NULL && a.used == 0, "a sequence is released");
+}
+
+/* Operands of the first product become rows of one fused matrix. */
+static void check_fused(struct hke_plan *p, struct hke_runner *r)
+{
+    const struct hke_step *s = &p->step[1];
+    float values[4 * MINI_HEADS * MINI_HEAD * MINI_WIDTH];
+    size_t rows = 0;
+    for (size_t i = 0; i < s->operands; rows += s->operand[i++].weight->rows) {
+        const struct hke_weight *w = s->operand[i].weight;
+        hk_decoder_read(w->decoder, 0, w->rows * w->cols, values + rows * w->cols);
+    }
+    struct hk_file *fused = tensor_file(0, rows, MINI_WIDTH, values);
+    struct hk_error err;
+    run_text(r, p, 0, whole);
+    rows = 0;
+    for (size_t i = 0; i < s->operands; rows += s->operand[i++].weight->rows) {
+        struct hke_weight *w = &p->weight[s->operand[i].weight - p->weight];
+        const size_t n = w->rows;
+        hke_unbind_weight(w);
+        mini_must(hke_bind_weight(w, fused, hk_tensor_at(fused, 0), rows, n, &err), &err);
+    }
+    run_text(r, p, 0, other);
+    ok(s->operands == 3 && memcmp(whole, other, sizeof whole) == 0,
+       "queries, keys and values that are rows of one matrix give the same bits");
+    for (size_t i = 0; i < s->operands; i++)
+        hke_unbind_weight(&p->weight[s->operand[i].weight - p->weight]);
+    hk_close(&fused);
+}
+
+static void check_refused(struct hke_runner *r)
+{
+    struct hke_sequence a = {0}, b = {0};
+    const struct hke_token mixed[] = {{1, 0, &a}, {1, 0, &b}}, gap[] = {{1, 0, &a}, {1, 2, &a}};
+    struct hk_error err = {0};
+    mini_must(r->backend->reserve(r, &a, 3, &err), &err);
+    mini_must(r->backend->reserve(r, &b, 3, &err), &err);
+    ok(r->backend->run(r, &(struct hke_batch){mixed, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED &&
+           r->backend->run(r, &(struct hke_batch){gap, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED,
+       "a batch of several sequences, or with a gap, is refused: %s", err.text);
+    r->backend->release(r, &a);
+    r->backend->release(r, &b);
+}
+
+static void check_backend(void)
+{
+    struct fixture x;
+    if (load_mini(&x, "qwen3", as_is)) {
+        struct hke_runner *r = open_runner(x.model->plan);
+        check_ranges(x.model->plan, r);
+        check_sequences(x.model->plan, r);
+        check_refused(r);
+        check_fused(x.model->plan, r);
+        r->backend->close(r);
+    }
+    unload(&x);
+}
+
+int main(void)
+{
+    check_texts();
+    check_parts();
+    check_backend();
+    return tap_done();
+}
