@@ -22,19 +22,15 @@ enum hk_status hk_adapter_in_peft_form(struct hk_file **out, struct hk_file *pay
 
 /* ---- the base (adapter/base.c) ---- */
 
-struct hk_adapter_base { /* from the keys of the model */
+struct hk_adapter_base { /* the model that adapters change */
     const struct hk_file *file;
-    const struct hk_hf_family *family;
-    uint32_t layers, heads, kv_heads;
-    bool pairs; /* rows of queries and keys are in neighbouring pairs */
-    bool tied;  /* the embedding is the output head too */
+    struct hk_model_params model; /* layers and heads at least */
+    bool tied;                    /* the embedding is the output matrix too */
 };
 
-/* HK_E_UNSUPPORTED: its architecture is not known; HK_E_RANGE: a key is missing. */
+/* HK_E_UNSUPPORTED: its architecture is not known; HK_E_MISSING: a key that is needed is absent. */
 enum hk_status hk_adapter_base_read(const struct hk_file *f, struct hk_adapter_base *out,
                                     struct hk_error *err);
-/* Whether the embedding of model F is its output head too. */
-enum hk_status hk_is_tied(const struct hk_file *f, bool *tied, struct hk_error *err);
 /* The tensor that PEFT calls NAME ("lm_head.weight"), and which use of it that is. */
 enum hk_status hk_adapter_base_find(const struct hk_adapter_base *b, const char *name,
                                     const struct hk_tensor **out, enum hk_weight_use *use,

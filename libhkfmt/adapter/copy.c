@@ -66,10 +66,9 @@ static enum hk_status prepare(struct comparing *c, struct hk_adapter_reading *r,
                               const struct hk_tensor *t, const struct hk_tensor *base,
                               struct hk_error *err)
 {
-    bool key = false;
+    const uint32_t heads = hk_rotating_heads(&r->base.model, base->name);
     const size_t bytes = (size_t)c->cols * sizeof(float) + 1;
-    if (r->base.pairs && hk_hf_rotates(base->name, &key)) {
-        const uint32_t heads = key ? r->base.kv_heads : r->base.heads;
+    if (!r->base.model.halves && heads > 0) {
         c->order = HK_ROWS_TO_PAIRS;
         c->length = c->rows / heads;
         if (c->rows % heads != 0 || c->length % 2 != 0)

@@ -29,7 +29,8 @@ static bool strip(struct hk_bytes name, const char *suffix, struct hk_bytes *out
 static enum hk_status module_of(const struct bringing *m, struct hk_bytes base, char *module,
                                 struct hk_error *err)
 {
-    enum hk_status st = hk_hf_name_to(m->base.family, m->base.layers, base, module, err);
+    enum hk_status st =
+        hk_name_to_hf(m->base.model.family, m->base.model.layers, base, module, err);
     if (st != HK_OK)
         return st;
     char *dot = strrchr(module, '.');
@@ -53,9 +54,9 @@ static enum hk_status take_half(struct bringing *m, size_t i, struct hk_bytes ba
                                 struct hk_error *err)
 {
     const struct hk_tensor *t = &m->g->view->file->tensors[i];
-    const bool embedding = hk_bytes_are(base, "token_embd.weight");
+    const bool embedding = hk_bytes_are(base, hk_tensor_role_name(HK_ROLE_EMBEDDING));
     char module[HK_MAX_NAME + 1], name[2 * HK_MAX_NAME];
-    bool key;
+    const uint32_t heads = hk_rotating_heads(&m->base.model, base);
     enum hk_status st = module_of(m, base, module, err);
     if (st == HK_OK && t->ndim != 2)
         st = hk_adapter_misfit(t, "it is no matrix", err);
@@ -63,9 +64,8 @@ static enum hk_status take_half(struct bringing *m, size_t i, struct hk_bytes ba
         st = note_rank(m, module, t->shape[embedding ? 1 : 0], err);
     if (st == HK_OK && a && embedding)
         st = hk_view_transpose(m->g->view, i, err);
-    if (st == HK_OK && !a && m->base.family->pairs_in_gguf && hk_hf_rotates(base, &key))
-        st = hk_view_reorder(m->g->view, i, HK_ROWS_TO_HALVES,
-                             key ? m->base.kv_heads : m->base.heads, err);
+    if (st == HK_OK && !a && m->base.model.family->pairs_in_gguf && heads > 0)
+        st = hk_view_reorder(m->g->view, i, HK_ROWS_TO_HALVES, heads, err);
     if (st != HK_OK)
         return st;
     snprintf(name, sizeof name, "base_model.model.%s.lora_%s%c%s", module,
@@ -82,7 +82,8 @@ static enum hk_status take_norm(struct bringing *m, size_t i, struct hk_error *e
     if (!strip(t->name, "norm.weight", &rest))
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                        "tensor %.*s is neither lora_a nor lora_b", HK_STR(t->name));
-    enum hk_status st = hk_hf_name_to(m->base.family, m->base.layers, t->name, own, err);
+    enum hk_status st =
+        hk_name_to_hf(m->base.model.family, m->base.model.layers, t->name, own, err);
     if (st != HK_OK)
         return st;
     snprintf(name, sizeof name, "base_model.model.%s", own);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/model/model.h"
 
 static bool begins(struct hk_bytes s, const char *prefix)
 {
@@ -42,16 +43,18 @@ static enum hk_status need(const struct hk_file *f, const char *name, const char
     return need_text(f, name, (struct hk_bytes){(const uint8_t *)wanted, strlen(wanted)}, err);
 }
 
+/* The base's own, or what the base's family is called in GGUF. */
 static enum hk_status need_architecture(const struct hk_file *f, const struct hk_file *base,
                                         struct hk_error *err)
 {
-    static const char name[] = "general.architecture";
-    const struct hk_kv *kv = hk_kv_find(base, name);
-    struct hk_bytes own;
-    if (kv == NULL)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "the base has no key %s", name);
-    enum hk_status st = hk_kv_string(kv, &own, err);
-    return st == HK_OK ? need_text(f, name, own, err) : st;
+    const struct hk_key_text key = hk_key_text("", HK_KEY_ARCHITECTURE);
+    const struct hk_key_source keys = hk_keys_of_file(base);
+    const struct hk_family *family;
+    const char *architecture;
+    enum hk_status st = hk_family_read(&keys, &family, &architecture, err);
+    if (st == HK_OK && need(f, key.s, family->architecture, NULL) != HK_OK)
+        st = need(f, key.s, architecture, err);
+    return st;
 }
 
 static bool is_empty_array(const struct hk_kv *kv)

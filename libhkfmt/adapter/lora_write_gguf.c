@@ -167,19 +167,19 @@ static enum hk_status widen_tensor(struct gguf_lora *g, size_t i, struct hk_erro
 static enum hk_status reorder_b(struct gguf_lora *g, size_t i, const char *base,
                                 struct hk_error *err)
 {
-    bool key;
     const struct hk_bytes name = {(const uint8_t *)base, strlen(base)};
-    if (!g->base.family->pairs_in_gguf || !hk_hf_rotates(name, &key))
+    const uint32_t heads = hk_rotating_heads(&g->base.model, name);
+    if (!g->base.model.family->pairs_in_gguf || heads == 0)
         return HK_OK;
-    return hk_view_reorder(g->v, i, HK_ROWS_TO_PAIRS, key ? g->base.kv_heads : g->base.heads, err);
+    return hk_view_reorder(g->v, i, HK_ROWS_TO_PAIRS, heads, err);
 }
 
 /* llama.cpp looks for the pair of the tensor that it multiplies with, which is the embedding where
  * there is no other head. */
 static void tell_tied(const struct gguf_lora *g, const char *base, bool b)
 {
-    const bool head = strcmp(base, "output.weight") == 0;
-    if (b && g->base.tied && (head || strcmp(base, "token_embd.weight") == 0))
+    const bool head = strcmp(base, hk_tensor_role_name(HK_ROLE_OUTPUT)) == 0;
+    if (b && g->base.tied && (head || strcmp(base, hk_tensor_role_name(HK_ROLE_EMBEDDING)) == 0))
         hk_lost(g->opt,
                 "%s: llama.cpp cannot use a pair of the %s where one matrix is embedding "
                 "and output head",
@@ -196,7 +196,7 @@ static enum hk_status take_pair_half(struct gguf_lora *g, size_t i, const char *
     if (n < 0 || (size_t)n >= sizeof weight)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "module %s: the name is too long", module);
     enum hk_status st =
-        hk_hf_name_from(g->base.family, g->base.layers,
+        hk_name_from_hf(g->base.model.family, g->base.model.layers,
                         (struct hk_bytes){(const uint8_t *)weight, strlen(weight)}, base, err);
     if (st == HK_OK)
         st = widen_tensor(g, i, err);
@@ -257,7 +257,7 @@ static void put_metadata(struct gguf_lora *g)
 {
     struct hk_kvlist *kvs = &g->v->kvs;
     kvs->count = 0; /* what the payload has is said below, or was training's */
-    hk_kvlist_text(kvs, "general.architecture", g->base.family->architecture);
+    hk_kvlist_text(kvs, hk_key_text("", HK_KEY_ARCHITECTURE).s, g->base.model.family->architecture);
     hk_kvlist_text(kvs, "general.type", "adapter");
     hk_kvlist_text(kvs, "adapter.type", "lora");
     hk_lora_put_base_name(kvs, g->config.json);

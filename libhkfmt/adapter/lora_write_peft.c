@@ -8,7 +8,7 @@
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
-#include "libhkfmt/hf/write.h"
+#include "libhkfmt/hf/export.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 
@@ -74,7 +74,7 @@ static enum hk_status put_targets(struct peft_lora *p, struct hk_error *err)
         const char *last = last_part(p->modules[i]);
         const json_int_t n = json_integer_value(json_object_get(counts, last));
         const bool inner = strstr(p->modules[i], "layers.") != NULL;
-        const bool whole = inner && n > 0 && n < p->base.layers;
+        const bool whole = inner && n > 0 && n < p->base.model.layers;
         if (n >= 0)
             failed = json_array_append_new(targets, json_string(whole ? p->modules[i] : last));
         if (failed == 0 && !whole) /* once is enough */

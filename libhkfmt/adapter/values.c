@@ -55,13 +55,12 @@ enum hk_status hk_adapter_decode_rows(struct hk_adapter_reading *r, const struct
                                       const struct hk_tensor *base, float **out,
                                       struct hk_error *err)
 {
-    bool key;
+    const uint32_t heads = hk_rotating_heads(&r->base.model, base->name);
     enum hk_status st = hk_adapter_decode(r, t, out, err);
-    if (st != HK_OK || !r->base.pairs || !hk_hf_rotates(base->name, &key))
+    if (st != HK_OK || r->base.model.halves || heads == 0)
         return st;
     const uint64_t rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
-    return into_pairs(r, out, rows, rows > 0 ? hk_tensor_elems(t) / rows : 0,
-                      key ? r->base.kv_heads : r->base.heads, err);
+    return into_pairs(r, out, rows, rows > 0 ? hk_tensor_elems(t) / rows : 0, heads, err);
 }
 
 enum hk_status hk_adapter_decode_transposed(struct hk_adapter_reading *r, const struct hk_tensor *t,

@@ -225,8 +225,9 @@ static enum hk_status take_difference(struct merging *m, size_t item, const stru
     bool tied = false;
     enum hk_status st = find_base(f, t, &index, err);
     if (st == HK_OK && index == m->embedding)
-        st = hk_is_tied(f, &tied, err);
-    const bool both = tied && hk_tensor_find(m->payloads[item], "output.weight") == NULL;
+        st = hk_output_is_tied(f, false, &tied, err);
+    const bool both =
+        tied && hk_tensor_find(m->payloads[item], hk_tensor_role_name(HK_ROLE_OUTPUT)) == NULL;
     if (st == HK_OK)
         st = give_delta_row(m, index, t, err);
     if (st == HK_OK && both)
@@ -320,7 +321,7 @@ static enum hk_status apply(struct merging *m, const struct hk_merge_item *items
         status = take_item(m, i, &items[i], err);
     const bool separate = m->own_head && m->head == tensors;
     if (status == HK_OK && separate)
-        status = hk_view_again(m->v, m->embedding, "output.weight", err);
+        status = hk_view_again(m->v, m->embedding, hk_tensor_role_name(HK_ROLE_OUTPUT), err);
     for (size_t i = 0; status == HK_OK && i < tensors; i++)
         status = change_view(m, i, i, err);
     if (status == HK_OK && separate)
@@ -343,8 +344,9 @@ static enum hk_status prepare(struct merging *m, struct hk_file *f, struct hk_er
     if (status != HK_OK)
         return status;
     m->v->file->without_appendix = true;
-    m->embedding = index_of(f, "token_embd.weight", SIZE_MAX);
-    m->head = index_of(f, "output.weight", m->embedding != SIZE_MAX ? f->tensor_count : SIZE_MAX);
+    m->embedding = index_of(f, hk_tensor_role_name(HK_ROLE_EMBEDDING), SIZE_MAX);
+    m->head = index_of(f, hk_tensor_role_name(HK_ROLE_OUTPUT),
+                       m->embedding != SIZE_MAX ? f->tensor_count : SIZE_MAX);
     m->patches = calloc(f->tensor_count + 1, sizeof *m->patches);
     m->adapters = calloc(m->count + 1, sizeof *m->adapters);
     m->payloads = calloc(m->count + 1, sizeof *m->payloads);

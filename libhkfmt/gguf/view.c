@@ -17,44 +17,27 @@
 static enum hk_status reorder_rotated_rows(struct gguf_making *m, enum hk_row_order order,
                                            struct hk_error *err)
 {
-    uint32_t head, rotated, heads, kv_heads;
-    enum hk_status st = hk_gguf_head_dims(m, &head, &rotated, err);
+    const struct hk_model_params *p = &m->model;
+    enum hk_status st = hk_params_need(p, HK_KEY_HEAD_COUNT, p->heads, err);
     if (st == HK_OK)
-        st = hk_gguf_get_count(m, "attention.head_count", 0, &heads, err);
-    if (st == HK_OK)
-        st = hk_gguf_get_count(m, "attention.head_count_kv", heads, &kv_heads, err);
-    if (st == HK_OK && rotated != head)
+        st = hk_params_need(p, HK_KEY_EMBEDDING_LENGTH, p->key_dim, err);
+    if (st == HK_OK && p->rope_dims != p->key_dim)
         st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                     "key %s.rope.dimension_count: rows of heads that are rotated in part are "
-                     "not reordered for GGUF",
-                     m->architecture);
+                     "key %s: rows of heads that are rotated in part are not reordered for GGUF",
+                     hk_key_text(p->architecture, HK_KEY_ROPE_DIMENSION_COUNT).s);
     for (size_t i = 0; st == HK_OK && i < m->v->file->tensor_count; i++) {
-        bool key;
-        if (hk_hf_rotates(m->v->file->tensors[i].name, &key))
-            st = hk_view_reorder(m->v, i, order, key ? kv_heads : heads, err);
+        const uint32_t heads = hk_rotating_heads(p, m->v->file->tensors[i].name);
+        if (heads > 0)
+            st = hk_view_reorder(m->v, i, order, heads, err);
     }
     return st;
 }
 
 static enum hk_status settle_row_order(struct gguf_making *m, struct hk_error *err)
 {
-    const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, "hk.rope_style");
-    struct hk_bytes style;
-    if (kv == NULL)
-        return HK_OK;
-    enum hk_status st = hk_kv_string(kv, &style, err);
-    if (st != HK_OK)
-        return st;
-    const struct hk_hf_family *family = hk_hf_family_of_architecture(
-        (struct hk_bytes){(const uint8_t *)m->architecture, strlen(m->architecture)});
-    const bool halves = hk_bytes_are(style, "neox");
-    if ((!halves && !hk_bytes_are(style, "norm")) || family == NULL)
-        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
-                       "key hk.rope_style: rows of style '%.*s' are not known to GGUF for "
-                       "architecture '%s'",
-                       HK_STR(style), m->architecture);
-    hk_kvlist_remove(&m->v->kvs, "hk.rope_style");
-    if (halves != family->pairs_in_gguf)
+    const bool halves = m->model.halves;
+    hk_kvlist_remove(&m->v->kvs, hk_key_text("", HK_KEY_ROPE_STYLE).s);
+    if (halves != m->model.family->pairs_in_gguf)
         return HK_OK;
     return reorder_rotated_rows(m, halves ? HK_ROWS_TO_PAIRS : HK_ROWS_TO_HALVES, err);
 }
@@ -72,7 +55,7 @@ static const float no_score = -10000;
 static const struct hk_tensor *find_embedding(const struct hk_file *f)
 {
     for (size_t i = 0; i < f->tensor_count; i++)
-        if (hk_bytes_are(f->tensors[i].name, "token_embd.weight"))
+        if (hk_bytes_are(f->tensors[i].name, hk_tensor_role_name(HK_ROLE_EMBEDDING)))
             return &f->tensors[i];
     return NULL;
 }
@@ -326,7 +309,8 @@ static void report_generation_settings(const struct gguf_making *m)
         "min_p",          "typical_p",       "repetition_penalty",
         "epsilon_cutoff", "suppress_tokens", "no_repeat_ngram_size",
     };
-    const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, "hk.hf.generation_config");
+    const struct hk_kv *kv =
+        hk_kvlist_find(&m->v->kvs, hk_key_text("", HK_KEY_GENERATION_CONFIG).s);
     const struct hk_bytes text = text_of_kv(kv);
     json_t *json = NULL;
     char names[160] = "";
@@ -339,7 +323,8 @@ static void report_generation_settings(const struct gguf_making *m)
                 (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", fields[i]);
     json_decref(json);
     if (n > 0)
-        hk_lost(m->opt, "key hk.hf.generation_config: llama.cpp does not see %s", names);
+        hk_lost(m->opt, "key %s: llama.cpp does not see %s",
+                hk_key_text("", HK_KEY_GENERATION_CONFIG).s, names);
 }
 
 static void report_unread_keys(struct gguf_making *m)
@@ -356,19 +341,13 @@ static void report_unread_keys(struct gguf_making *m)
 /* llama.cpp takes the embedding where there is no output matrix. */
 static void drop_tied_output(struct hk_view *v)
 {
-    const struct hk_file *from = v->from;
-    for (size_t i = 0; i < from->tensor_count; i++) {
-        const struct hk_tensor *t = &from->tensors[i], *target;
-        if (t->type != HK_TYPE_SHARED_REF || !hk_bytes_are(t->name, "output.weight"))
-            continue;
-        if (hk_tensor_resolve(from, t, &target, NULL) == HK_OK &&
-            hk_bytes_are(target->name, "token_embd.weight"))
-            hk_view_drop(v, i);
-        return;
-    }
+    const struct hk_tensor *t = hk_tensor_find(v->from, hk_tensor_role_name(HK_ROLE_OUTPUT));
+    bool tied;
+    if (t != NULL && hk_output_is_tied(v->from, false, &tied, NULL) == HK_OK && tied)
+        hk_view_drop(v, (size_t)(t - v->from->tensors));
 }
 
-/* llama.cpp multiplies and adds vectors of f32 only, as which its converter writes them. */
+/* llama.cpp needs 1-D tensors in f32. */
 static enum hk_status widen_vectors(struct hk_view *v, struct hk_error *err)
 {
     enum hk_status st = HK_OK;
@@ -384,45 +363,81 @@ static enum hk_status widen_vectors(struct hk_view *v, struct hk_error *err)
 static void report_yarn_betas(const struct gguf_making *m)
 {
     static const struct {
-        const char *suffix;
+        enum hk_model_key key;
         double usual;
-    } betas[] = {{"rope.scaling.yarn_beta_fast", 32}, {"rope.scaling.yarn_beta_slow", 1}};
+    } betas[] = {{HK_KEY_YARN_BETA_FAST, 32}, {HK_KEY_YARN_BETA_SLOW, 1}};
     for (size_t i = 0; i < sizeof betas / sizeof *betas; i++) {
-        const struct hk_kv *kv = hk_gguf_find(m, betas[i].suffix);
+        const struct hk_key_text key = hk_key_text(m->model.architecture, betas[i].key);
+        const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, key.s);
         double v = betas[i].usual;
         if (kv != NULL && hk_kv_float(kv, &v, NULL) == HK_OK && v != betas[i].usual)
-            hk_lost(m->opt, "key %s.%s is %g, but llama.cpp takes %g for this architecture",
-                    m->architecture, betas[i].suffix, v, betas[i].usual);
+            hk_lost(m->opt, "key %s is %g, but llama.cpp takes %g for this architecture", key.s, v,
+                    betas[i].usual);
     }
+}
+
+/* What GGUF calls the family, where a .hk has another name for it. */
+static enum hk_status rename_gguf_architecture(struct gguf_making *m, struct hk_error *err)
+{
+    const char *from = m->model.architecture, *to = m->model.family->architecture;
+    const size_t n = strlen(from);
+    struct hk_kvlist *l = &m->v->kvs;
+    if (strcmp(from, to) == 0)
+        return HK_OK;
+    for (size_t i = 0; i < l->count; i++) {
+        struct hk_bytes *key = &l->kvs[i].key;
+        if (key->n <= n || memcmp(key->p, from, n) != 0 || key->p[n] != '.')
+            continue;
+        const size_t rest = key->n - n, size = strlen(to) + rest;
+        uint8_t *p = hk_arena_alloc(l->arena, size);
+        if (p == NULL)
+            return hk_fail_nomem(err);
+        memcpy(p, to, size - rest);
+        memcpy(p + size - rest, key->p + n, rest);
+        *key = (struct hk_bytes){p, size};
+    }
+    hk_kvlist_text(l, hk_key_text("", HK_KEY_ARCHITECTURE).s, to);
+    m->model.architecture = to;
+    return HK_OK;
+}
+
+/* Models from elsewhere have a style of rows; a GGUF comes back as it was. */
+static enum hk_status settle_styled(struct gguf_making *m, struct hk_error *err)
+{
+    enum hk_status st = settle_row_order(m, err);
+    if (st == HK_OK) {
+        report_yarn_betas(m);
+        st = widen_vectors(m->v, err);
+    }
+    if (st == HK_OK)
+        st = pad_vocabulary(m, err);
+    return st == HK_OK ? rename_gguf_architecture(m, err) : st;
+}
+
+/* Of models that are not known only those need be read that have a style of rows. */
+static enum hk_status read_gguf_model(struct gguf_making *m, bool styled, struct hk_error *err)
+{
+    const struct hk_key_source keys = hk_keys_of_list(&m->v->kvs);
+    const struct hk_family *family;
+    const char *architecture;
+    const bool known = hk_family_read(&keys, &family, &architecture, NULL) == HK_OK;
+    if (styled || (known && hk_key_find(&keys, architecture, HK_KEY_SCALING_TYPE) != NULL))
+        return hk_params_read(&keys, HK_PARAMS_TO_KNOW, &m->model, err);
+    return HK_OK;
 }
 
 static enum hk_status settle_gguf_view(struct gguf_making *m, struct hk_error *err)
 {
-    /* Models from elsewhere have a style; a GGUF comes back as it was. */
-    const bool styled = hk_kvlist_find(&m->v->kvs, "hk.rope_style") != NULL;
+    const bool styled = hk_kvlist_find(&m->v->kvs, hk_key_text("", HK_KEY_ROPE_STYLE).s) != NULL;
     drop_tied_output(m->v);
-    enum hk_status st = settle_row_order(m, err);
-    if (st == HK_OK && styled) {
-        report_yarn_betas(m);
-        st = widen_vectors(m->v, err);
-    }
+    enum hk_status st = read_gguf_model(m, styled, err);
     if (st == HK_OK && styled)
-        st = pad_vocabulary(m, err);
+        st = settle_styled(m, err);
     if (st == HK_OK)
         st = hk_gguf_settle_scaling(m, err);
     if (st == HK_OK)
         report_unread_keys(m);
     return st == HK_OK ? hk_view_ready(m->v, err) : st;
-}
-
-/* The name of the architecture; empty where there is none, or none that a key could begin with. */
-static void get_architecture(const struct hk_file *f, char *out, size_t size)
-{
-    const struct hk_kv *kv = hk_kv_find(f, "general.architecture");
-    struct hk_bytes name = {0};
-    if (kv != NULL && hk_kv_string(kv, &name, NULL) == HK_OK && name.n < size &&
-        memchr(name.p, '\0', name.n) == NULL)
-        snprintf(out, size, "%.*s", (int)name.n, (const char *)name.p);
 }
 
 enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
@@ -432,7 +447,6 @@ enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
     *out = NULL;
     if (f->format == HK_FORMAT_GGUF || f->stream != NULL)
         return HK_OK;
-    get_architecture(f, m.architecture, sizeof m.architecture);
     enum hk_status st = hk_view_new(&m.v, f, err);
     if (st == HK_OK) {
         m.v->max_output = opt->max_output;

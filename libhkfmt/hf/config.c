@@ -37,7 +37,7 @@ static void read_family(struct hk_hf_in *in, struct hk_hf_config *c)
     hk_hf_text(in, c->json, "model_type", &type);
     if (in->status != HK_OK)
         return;
-    c->family = hk_hf_family_of_type(type);
+    c->family = hk_family_of_type(type);
     if (c->family == NULL) {
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "model_type", hk_hf_field(c->json, "model_type"),
                      "not supported");
@@ -51,25 +51,27 @@ static void read_family(struct hk_hf_in *in, struct hk_hf_config *c)
 
 static void read_heads(struct hk_hf_in *in, struct hk_hf_config *c)
 {
-    c->kv_heads = c->heads;
-    hk_hf_count(in, c->json, "num_key_value_heads", &c->kv_heads);
+    struct hk_model_params *m = &c->model;
+    m->kv_heads = m->heads;
+    hk_hf_count(in, c->json, "num_key_value_heads", &m->kv_heads);
     /* Null is not the same as absent here: the class's default is for what is absent. */
     bool absent = json_object_get(c->json, "head_dim") == NULL;
-    c->head_dim = absent ? c->family->head_dim : 0;
-    hk_hf_count(in, c->json, "head_dim", &c->head_dim);
+    m->key_dim = absent ? c->family->head_dim : 0;
+    hk_hf_count(in, c->json, "head_dim", &m->key_dim);
     if (in->status != HK_OK)
         return;
-    if (c->heads % c->kv_heads != 0)
+    if (m->heads % m->kv_heads != 0)
         in->status = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
                              "%s%u num_attention_heads cannot share %u num_key_value_heads",
-                             in->where, c->heads, c->kv_heads);
-    else if (c->head_dim == 0 && c->width % c->heads != 0)
+                             in->where, m->heads, m->kv_heads);
+    else if (m->key_dim == 0 && m->hidden % m->heads != 0)
         in->status = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
                              "%shidden_size %u is no multiple of num_attention_heads %u, and "
                              "head_dim is missing",
-                             in->where, c->width, c->heads);
-    else if (c->head_dim == 0)
-        c->head_dim = c->width / c->heads;
+                             in->where, m->hidden, m->heads);
+    else if (m->key_dim == 0)
+        m->key_dim = m->hidden / m->heads;
+    m->value_dim = m->key_dim;
 }
 
 static void read_sizes(struct hk_hf_in *in, struct hk_hf_config *c)
@@ -78,12 +80,12 @@ static void read_sizes(struct hk_hf_in *in, struct hk_hf_config *c)
         const char *name;
         uint32_t *to;
     } sizes[] = {
-        {"hidden_size", &c->width},
-        {"intermediate_size", &c->ffn},
-        {"num_hidden_layers", &c->layers},
-        {"num_attention_heads", &c->heads},
-        {"max_position_embeddings", &c->context},
-        {"vocab_size", &c->vocab_size},
+        {"hidden_size", &c->model.hidden},
+        {"intermediate_size", &c->model.ffn},
+        {"num_hidden_layers", &c->model.layers},
+        {"num_attention_heads", &c->model.heads},
+        {"max_position_embeddings", &c->model.context},
+        {"vocab_size", &c->model.vocab},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         hk_hf_need(in, c->json, sizes[i].name);
@@ -108,18 +110,18 @@ static void check_window(struct hk_hf_in *in, const struct hk_hf_config *c)
         hk_hf_flag(in, c->json, "use_sliding_window", &on);
         double layers = whole;
         hk_hf_number(in, c->json, "max_window_layers", &layers);
-        whole = layers >= c->layers ? c->layers : 0;
+        whole = layers >= c->model.layers ? c->model.layers : 0;
     } else {
         whole = 0;
     }
-    if (in->status != HK_OK || !on || json_is_null(field) || whole >= c->layers)
+    if (in->status != HK_OK || !on || json_is_null(field) || whole >= c->model.layers)
         return;
     hk_hf_count(in, c->json, "sliding_window", &window);
-    if (in->status == HK_OK && window < c->context)
+    if (in->status == HK_OK && window < c->model.context)
         in->status = hk_fail(in->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                              "%ssliding_window is %u, below max_position_embeddings %u: attention "
                              "in a sliding window is not supported",
-                             in->where, window, c->context);
+                             in->where, window, c->model.context);
 }
 
 static void check_layer_types(struct hk_hf_in *in, const struct hk_hf_config *c)
@@ -127,7 +129,7 @@ static void check_layer_types(struct hk_hf_in *in, const struct hk_hf_config *c)
     const json_t *types = hk_hf_field(c->json, "layer_types");
     if (in->status != HK_OK || types == NULL)
         return;
-    if (!json_is_array(types) || json_array_size(types) != c->layers) {
+    if (!json_is_array(types) || json_array_size(types) != c->model.layers) {
         hk_hf_refuse(in, HK_E_FORMAT, "layer_types", types, "not one string for each layer");
         return;
     }
@@ -210,7 +212,7 @@ static void check_others(struct hk_hf_in *in, const struct hk_hf_config *c)
             hk_hf_refuse(in, HK_E_UNSUPPORTED, others[i].name, v, "not supported");
     }
     const json_t *bias = hk_hf_field(c->json, "attention_bias");
-    if ((c->family->tensors & HK_HF_QKV_BIAS) == 0 && !is_inert(bias, 0))
+    if ((c->family->tensors & HK_HAS_QKV_BIAS) == 0 && !is_inert(bias, 0))
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "attention_bias", bias, "not supported");
     const json_t *causal = hk_hf_field(c->json, "is_causal");
     if (causal != NULL && !json_is_true(causal))
@@ -235,31 +237,45 @@ static void check_activation(struct hk_hf_in *in, const struct hk_hf_config *c)
 
 /* ---- keys ---- */
 
-static void put_int(struct hk_hf_in *in, const char *suffix, uint32_t v)
+static void put_size(struct hk_hf_in *in, enum hk_model_key key, uint32_t v)
 {
-    hk_kvlist_int(in->out, hk_hf_key(in, suffix), v);
+    hk_kvlist_int(in->out, hk_key_text(in->arch, key).s, v);
 }
 
 static void put_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
-    double epsilon = 1e-6;
+    const struct hk_model_params *m = &c->model;
+    double epsilon = c->family->config_epsilon;
     hk_hf_positive(in, c->json, "rms_norm_eps", &epsilon);
     if (in->status != HK_OK)
         return;
-    hk_kvlist_text(in->out, "general.architecture", in->arch);
-    put_int(in, "block_count", c->layers);
-    put_int(in, "context_length", c->context);
-    put_int(in, "embedding_length", c->width);
-    put_int(in, "feed_forward_length", c->ffn);
-    put_int(in, "attention.head_count", c->heads);
-    put_int(in, "attention.head_count_kv", c->kv_heads);
-    hk_kvlist_float(in->out, hk_hf_key(in, "attention.layer_norm_rms_epsilon"), epsilon);
-    if ((uint64_t)c->head_dim * c->heads != c->width) {
-        put_int(in, "attention.key_length", c->head_dim);
-        put_int(in, "attention.value_length", c->head_dim);
+    hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ARCHITECTURE).s, in->arch);
+    put_size(in, HK_KEY_BLOCK_COUNT, m->layers);
+    put_size(in, HK_KEY_CONTEXT_LENGTH, m->context);
+    put_size(in, HK_KEY_EMBEDDING_LENGTH, m->hidden);
+    put_size(in, HK_KEY_FEED_FORWARD_LENGTH, m->ffn);
+    put_size(in, HK_KEY_HEAD_COUNT, m->heads);
+    put_size(in, HK_KEY_HEAD_COUNT_KV, m->kv_heads);
+    hk_kvlist_float(in->out, hk_key_text(in->arch, HK_KEY_NORM_EPSILON).s, epsilon);
+    if ((uint64_t)m->key_dim * m->heads != m->hidden) {
+        put_size(in, HK_KEY_KEY_LENGTH, m->key_dim);
+        put_size(in, HK_KEY_VALUE_LENGTH, m->value_dim);
     }
-    put_int(in, "vocab_size", c->vocab_size);
-    hk_kvlist_text(in->out, "hk.rope_style", "neox");
+    put_size(in, HK_KEY_VOCAB_SIZE, m->vocab);
+    hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ROPE_STYLE).s, hk_rope_style(true));
+}
+
+/* The keys as whoever runs the model reads them. */
+static enum hk_status read_keys_again(struct hk_hf_config *c, const struct hk_kvlist *keys,
+                                      struct hk_error *err)
+{
+    const struct hk_key_source s = hk_keys_of_list(keys);
+    const uint32_t vocab = c->model.vocab;
+    enum hk_status st = hk_params_read(&s, HK_PARAMS_TO_RUN, &c->model, err);
+    c->model.vocab = vocab;
+    if (st != HK_OK && err != NULL)
+        err->offset = HK_NO_OFFSET; /* the keys are in no file */
+    return st == HK_OK ? HK_OK : hk_hf_about("config.json", st, err);
 }
 
 enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
@@ -277,8 +293,10 @@ enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
     put_keys(&in, c);
     if (in.status == HK_OK)
         hk_hf_read_rope(&in, c);
-    hk_kvlist_json(out, "hk.hf.config", c->text);
+    if (in.status == HK_OK && out->status == HK_OK)
+        in.status = read_keys_again(c, out, err);
+    hk_kvlist_json(out, hk_key_text("", HK_KEY_CONFIG).s, c->text);
     if (c->generation_text.p != NULL)
-        hk_kvlist_json(out, "hk.hf.generation_config", c->generation_text);
+        hk_kvlist_json(out, hk_key_text("", HK_KEY_GENERATION_CONFIG).s, c->generation_text);
     return in.status;
 }

@@ -100,9 +100,3 @@ void hk_hf_text(struct hk_hf_in *in, const json_t *object, const char *name, str
     else
         hk_hf_refuse(in, HK_E_FORMAT, name, field, "no string");
 }
-
-const char *hk_hf_key(struct hk_hf_in *in, const char *suffix)
-{
-    snprintf(in->key, sizeof in->key, "%s.%s", in->arch, suffix);
-    return in->key;
-}

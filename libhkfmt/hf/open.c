@@ -111,7 +111,7 @@ static bool is_recomputed(struct hk_bytes name)
 static enum hk_status rename_tensor(const struct opening *o, struct hk_tensor *t)
 {
     char name[HK_MAX_NAME + 1];
-    enum hk_status status = hk_hf_name_from(o->c.family, o->c.layers, t->name, name, o->err);
+    enum hk_status status = hk_name_from_hf(o->c.family, o->c.model.layers, t->name, name, o->err);
     if (status != HK_OK)
         return status;
     const size_t n = strlen(name);
@@ -154,25 +154,16 @@ static enum hk_status index_again(struct hk_file *f, struct hk_error *err)
     return status != HK_OK ? status : capture.status;
 }
 
-static bool same_tensor(const struct hk_file *f, const struct hk_tensor *a,
-                        const struct hk_tensor *b)
-{
-    const struct hk_bytes x = hk_tensor_data(f, a), y = hk_tensor_data(f, b);
-    return a->type == b->type && a->ndim == b->ndim &&
-           memcmp(a->shape, b->shape, sizeof a->shape) == 0 && x.n == y.n &&
-           (x.n == 0 || memcmp(x.p, y.p, x.n) == 0);
-}
-
 /* A head that is absent is the embedding, whatever the config says; one that is there is itself,
  * unless the config says that it is the embedding: then it has to be, and is not stored twice. */
 static enum hk_status check_head(const struct opening *o)
 {
     struct hk_file *f = o->f;
-    const struct hk_tensor *head = hk_tensor_find(f, "output.weight"),
-                           *embedding = hk_tensor_find(f, "token_embd.weight");
+    const struct hk_tensor *head = hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_OUTPUT)),
+                           *embedding = hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_EMBEDDING));
     if (head == NULL || embedding == NULL || !o->c.tied)
         return HK_OK;
-    if (!same_tensor(f, head, embedding))
+    if (!hk_tensors_are_equal(f, head, embedding))
         return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
                        "lm_head.weight is not model.embed_tokens.weight, though config.json has "
                        "tie_word_embeddings");
@@ -184,26 +175,6 @@ static enum hk_status check_head(const struct opening *o)
 
 /* ---- shapes ---- */
 
-static uint64_t extent(const struct hk_hf_config *c, unsigned dim)
-{
-    switch (dim) {
-    case HK_HF_WIDTH:
-        return c->width;
-    case HK_HF_FFN:
-        return c->ffn;
-    case HK_HF_VOCAB:
-        return c->vocab_size;
-    case HK_HF_Q:
-        return (uint64_t)c->heads * c->head_dim;
-    case HK_HF_KV:
-        return (uint64_t)c->kv_heads * c->head_dim;
-    case HK_HF_HEAD:
-        return c->head_dim;
-    default:
-        return 0;
-    }
-}
-
 static void shape_text(const struct hk_tensor *t, char out[96])
 {
     size_t at = 0;
@@ -212,45 +183,40 @@ static void shape_text(const struct hk_tensor *t, char out[96])
         at += (size_t)snprintf(out + at, 96 - at, "%s%" PRIu64, i > 0 ? " x " : "", t->shape[i]);
 }
 
-static enum hk_status check_shape(const struct opening *o, const struct hk_hf_part *part,
+static enum hk_status check_shape(const struct opening *o, const struct hk_model_tensor *wanted,
                                   const struct hk_tensor *t, const char *name)
 {
-    const uint64_t rows = extent(&o->c, part->rows), cols = extent(&o->c, part->cols);
-    const bool vector = part->rows == HK_HF_ONE;
-    char is[96], wanted[64] = "";
-    if (vector ? t->ndim == 1 && t->shape[0] == cols
-               : t->ndim == 2 && t->shape[0] == rows && t->shape[1] == cols)
+    char is[96], rows[64] = "";
+    if (hk_has_shape_of(t, wanted))
         return HK_OK;
     shape_text(t, is);
-    if (!vector)
-        snprintf(wanted, sizeof wanted, "%" PRIu64 " x ", rows);
+    if (wanted->rows > 0)
+        snprintf(rows, sizeof rows, "%" PRIu64 " x ", wanted->rows);
     return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
-                   "tensor %s is %s, but by config.json %s%" PRIu64, name, is, wanted, cols);
+                   "tensor %s is %s, but by config.json %s%" PRIu64, name, is, rows, wanted->cols);
 }
 
-static enum hk_status check_part(const struct opening *o, const struct hk_hf_part *part,
-                                 uint32_t layer)
+static enum hk_status check_tensor(const struct opening *o, const struct hk_model_tensor *wanted)
 {
-    char hf[HK_MAX_NAME + 1], gguf[HK_MAX_NAME + 1];
-    if ((part->needs & ~o->c.family->tensors) != 0)
+    char hf[HK_MAX_NAME + 1];
+    const struct hk_tensor *t = hk_tensor_find(o->f, wanted->name);
+    if (t == NULL && wanted->optional)
         return HK_OK;
-    hk_hf_part_name(part, layer, true, gguf);
-    hk_hf_part_name(part, layer, false, hf);
-    const struct hk_tensor *t = hk_tensor_find(o->f, gguf);
-    if (t != NULL)
-        return check_shape(o, part, t, hf);
-    if (part->optional)
-        return HK_OK;
-    return hk_fail(o->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", hf);
+    enum hk_status st = hk_name_to_hf(
+        o->c.family, o->c.model.layers,
+        (struct hk_bytes){(const uint8_t *)wanted->name, strlen(wanted->name)}, hf, o->err);
+    if (st != HK_OK)
+        return st;
+    return t != NULL ? check_shape(o, wanted, t, hf)
+                     : hk_fail(o->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", hf);
 }
 
 static enum hk_status check_tensors(const struct opening *o)
 {
     enum hk_status status = HK_OK;
-    const struct hk_hf_part *part;
-    for (size_t i = 0; (part = hk_hf_part(i)) != NULL; i++)
-        for (uint32_t n = 0; n < (part->layer ? o->c.layers : 1) && status == HK_OK; n++)
-            status = check_part(o, part, n);
+    struct hk_model_tensor wanted;
+    for (size_t at = 0; status == HK_OK && hk_model_tensor_next(&o->c.model, &at, &wanted);)
+        status = check_tensor(o, &wanted);
     return status;
 }
 
@@ -277,11 +243,11 @@ static enum hk_status check_vocabulary(const struct opening *o)
         return status;
     const uint32_t count = tokens.count;
     hk_array_free(&tokens);
-    if (count <= o->c.vocab_size)
+    if (count <= o->c.model.vocab)
         return HK_OK;
     return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
                    "the tokenizer has %u tokens, model.embed_tokens.weight %u rows", count,
-                   o->c.vocab_size);
+                   o->c.model.vocab);
 }
 
 static struct hk_kv *find_kv(struct hk_kv *kvs, size_t count, struct hk_bytes key)

@@ -91,27 +91,27 @@ static void need_factor(struct rope *r)
         hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "factor", hk_hf_field(r->o, "factor"), "below 1");
 }
 
-static void put_float(struct rope *r, const char *suffix, double v)
+static void put_float(struct rope *r, enum hk_model_key key, double v)
 {
-    hk_kvlist_float(r->in->out, hk_hf_key(r->in, suffix), v);
+    hk_kvlist_float(r->in->out, hk_key_text(r->in->arch, key).s, v);
 }
 
-static void put_scaling(struct rope *r, const char *type)
+static void put_scaling(struct rope *r, enum hk_rope_kind kind)
 {
-    hk_kvlist_text(r->in->out, hk_hf_key(r->in, "rope.scaling.type"), type);
-    put_float(r, "rope.scaling.factor", r->factor);
+    hk_kvlist_text(r->in->out, hk_key_text(r->in->arch, HK_KEY_SCALING_TYPE).s, hk_rope_name(kind));
+    put_float(r, HK_KEY_SCALING_FACTOR, r->factor);
 }
 
 static void put_original(struct rope *r)
 {
-    hk_kvlist_int(r->in->out, hk_hf_key(r->in, "rope.scaling.original_context_length"),
+    hk_kvlist_int(r->in->out, hk_key_text(r->in->arch, HK_KEY_SCALING_ORIGINAL).s,
                   (int64_t)r->original);
 }
 
 static void read_original(struct rope *r)
 {
     static const char name[] = "original_max_position_embeddings";
-    uint32_t v = r->c->context;
+    uint32_t v = r->c->model.context;
     agreed(r, name, hk_hf_field(r->c->json, name), hk_hf_field(r->o, name));
     hk_hf_count(r->in, r->c->json, name, &v);
     hk_hf_count(r->in, r->o, name, &v);
@@ -129,7 +129,7 @@ static void read_default(struct rope *r)
 static void read_linear(struct rope *r)
 {
     need_factor(r);
-    put_scaling(r, "linear");
+    put_scaling(r, HK_ROPE_LINEAR);
 }
 
 /* Up to max_position_embeddings it is plain, whatever the factor; beyond them every position would
@@ -137,7 +137,7 @@ static void read_linear(struct rope *r)
 static void read_dynamic(struct rope *r)
 {
     need_factor(r);
-    put_scaling(r, "dynamic");
+    put_scaling(r, HK_ROPE_DYNAMIC);
 }
 
 static void read_llama3(struct rope *r)
@@ -155,10 +155,10 @@ static void read_llama3(struct rope *r)
     if (r->in->status == HK_OK && high <= low)
         hk_hf_refuse(r->in, HK_E_FORMAT, names[1], hk_hf_field(r->o, names[1]),
                      "not above low_freq_factor");
-    put_scaling(r, "llama3");
+    put_scaling(r, HK_ROPE_LLAMA3);
     put_original(r);
-    hk_kvlist_float(r->in->out, "hk.rope.low_freq_factor", low);
-    hk_kvlist_float(r->in->out, "hk.rope.high_freq_factor", high);
+    put_float(r, HK_KEY_LOW_FREQ_FACTOR, low);
+    put_float(r, HK_KEY_HIGH_FREQ_FACTOR, high);
 }
 
 /* ---- yarn ---- */
@@ -211,10 +211,10 @@ static void check_blend(struct rope *r, double fast, double slow)
                                 r->in->where, r->original);
 }
 
-static void put_beta(struct rope *r, const char *name, const char *suffix, double v)
+static void put_beta(struct rope *r, const char *name, enum hk_model_key key, double v)
 {
     if (hk_hf_field(r->o, name) != NULL)
-        put_float(r, suffix, v);
+        put_float(r, key, v);
 }
 
 static void read_yarn(struct rope *r)
@@ -222,8 +222,8 @@ static void read_yarn(struct rope *r)
     double fast = 32, slow = 1;
     bool truncate = true;
     read_original(r);
-    if (hk_hf_field(r->o, "factor") == NULL && r->original < r->c->context)
-        r->factor = r->c->context / r->original; /* as the library has it */
+    if (hk_hf_field(r->o, "factor") == NULL && r->original < r->c->model.context)
+        r->factor = r->c->model.context / r->original; /* as the library has it */
     else
         need_factor(r);
     hk_hf_positive(r->in, r->o, "beta_fast", &fast);
@@ -236,13 +236,13 @@ static void read_yarn(struct rope *r)
     const double m = magnitude(r);
     if (r->in->status != HK_OK)
         return;
-    put_scaling(r, "yarn");
+    put_scaling(r, HK_ROPE_YARN);
     put_original(r);
     /* llama.cpp has this as a factor to what follows from the other. */
     if (m != stretch(r->factor, 1))
-        put_float(r, "rope.scaling.attn_factor", m / stretch(r->factor, 1));
-    put_beta(r, "beta_fast", "rope.scaling.yarn_beta_fast", fast);
-    put_beta(r, "beta_slow", "rope.scaling.yarn_beta_slow", slow);
+        put_float(r, HK_KEY_SCALING_ATTN_FACTOR, m / stretch(r->factor, 1));
+    put_beta(r, "beta_fast", HK_KEY_YARN_BETA_FAST, fast);
+    put_beta(r, "beta_slow", HK_KEY_YARN_BETA_SLOW, slow);
 }
 
 /* ---- all ---- */
@@ -285,17 +285,17 @@ static void read_dims(struct rope *r)
     outer_number(r, "partial_rotary_factor", &part);
     if (r->in->status != HK_OK)
         return;
-    r->dims = part <= 1 ? (uint32_t)(r->c->head_dim * part) : 0;
+    r->dims = part <= 1 ? (uint32_t)(r->c->model.key_dim * part) : 0;
     if (r->dims < 2 || r->dims % 2 != 0)
         r->in->status = hk_fail(r->in->err, HK_E_FORMAT, HK_NO_OFFSET,
                                 "%shead_dim %u with partial_rotary_factor %g: no even number of "
                                 "rows up to head_dim to turn",
-                                r->in->where, r->c->head_dim, part);
+                                r->in->where, r->c->model.key_dim, part);
 }
 
 void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
-    struct rope r = {.in = in, .c = c, .base = 10000, .factor = 1, .original = c->context};
+    struct rope r = {.in = in, .c = c, .base = 10000, .factor = 1, .original = c->model.context};
     find_object(&r);
     if (in->status != HK_OK)
         return;
@@ -305,7 +305,7 @@ void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c)
     const struct kind *kind = kind_of(&r);
     if (in->status != HK_OK)
         return;
-    put_float(&r, "rope.freq_base", r.base);
-    hk_kvlist_int(in->out, hk_hf_key(in, "rope.dimension_count"), r.dims);
+    put_float(&r, HK_KEY_ROPE_FREQ_BASE, r.base);
+    hk_kvlist_int(in->out, hk_key_text(in->arch, HK_KEY_ROPE_DIMENSION_COUNT).s, r.dims);
     kind->read(&r);
 }

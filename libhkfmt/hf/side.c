@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libhkfmt/base/number.h"
-#include "libhkfmt/hf/write.h"
+#include "libhkfmt/hf/export.h"
 
 void hk_side_files_free(struct hk_side_files *s)
 {

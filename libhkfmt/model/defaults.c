@@ -2,22 +2,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libhkfmt/hf/hf.h"
+#include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/hk/file.h"
-#include "libhkfmt/hkmodel.h"
+#include "libhkfmt/model/model.h"
 
 struct telling {
     const struct hk_file *f;
+    struct hk_key_source keys;
     const char *architecture;
     void (*each)(void *arg, const char *text);
     void *arg;
 };
 
-static bool has_suffix(const struct telling *t, const char *suffix)
+static bool has_model_key(const struct telling *t, enum hk_model_key key)
 {
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", t->architecture, suffix);
-    return hk_kv_find(t->f, key) != NULL;
+    return hk_key_find(&t->keys, t->architecture, key) != NULL;
 }
 
 static void tell(const struct telling *t, const char *what, const char *taken)
@@ -27,11 +26,9 @@ static void tell(const struct telling *t, const char *what, const char *taken)
     t->each(t->arg, text);
 }
 
-static void tell_of_model(const struct telling *t, const char *suffix, const char *taken)
+static void tell_of_model(const struct telling *t, enum hk_model_key key, const char *taken)
 {
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s", t->architecture, suffix);
-    tell(t, key, taken);
+    tell(t, hk_key_text(t->architecture, key).s, taken);
 }
 
 /* Whether config.json, whose import fills the key in, has a rope_theta: beside a rope's object, in
@@ -40,17 +37,17 @@ static bool config_has_base(const struct hk_file *f)
 {
     static const char field[] = "rope_theta";
     static const char *const objects[] = {"rope_parameters", "rope_scaling"};
-    const struct hk_kv *kv = hk_kv_find(f, "hk.hf.config");
+    const struct hk_kv *kv = hk_kv_find(f, hk_key_text("", HK_KEY_CONFIG).s);
     struct hk_bytes text;
-    json_t *json = NULL;
+    json_t *json;
     if (kv == NULL || hk_kv_string(kv, &text, NULL) != HK_OK ||
-        hk_hf_parse("", text, &json, NULL) != HK_OK)
+        (json = hk_json_load(text, JSON_ALLOW_NUL, NULL)) == NULL)
         return true;
-    bool found = hk_hf_field(json, field) != NULL;
+    bool found = json_is_number(json_object_get(json, field));
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
-        json_t *o = hk_hf_field(json, objects[i]);
-        found = found || hk_hf_field(o, field) != NULL ||
-                hk_hf_field(hk_hf_field(o, "full_attention"), field) != NULL;
+        const json_t *o = json_object_get(json, objects[i]);
+        found = found || json_is_number(json_object_get(o, field)) ||
+                json_is_number(json_object_get(json_object_get(o, "full_attention"), field));
     }
     json_decref(json);
     return found;
@@ -58,13 +55,13 @@ static bool config_has_base(const struct hk_file *f)
 
 static void tell_rope(const struct telling *t)
 {
-    if (!has_suffix(t, "rope.freq_base"))
-        tell_of_model(t, "rope.freq_base", "10000");
+    if (!has_model_key(t, HK_KEY_ROPE_FREQ_BASE))
+        tell_of_model(t, HK_KEY_ROPE_FREQ_BASE, "10000");
     else if (t->f->format == HK_FORMAT_HF && !config_has_base(t->f))
         t->each(t->arg, "no rope_theta in config.json: 10000 is taken");
-    if (!has_suffix(t, "rope.scaling.type") &&
-        (has_suffix(t, "rope.scaling.factor") || has_suffix(t, "rope.scale_linear")))
-        tell_of_model(t, "rope.scaling.type", "linear, as there is a factor,");
+    if (!has_model_key(t, HK_KEY_SCALING_TYPE) &&
+        (has_model_key(t, HK_KEY_SCALING_FACTOR) || has_model_key(t, HK_KEY_ROPE_SCALE_LINEAR)))
+        tell_of_model(t, HK_KEY_SCALING_TYPE, "linear, as there is a factor,");
 }
 
 static void tell_tokenizer(const struct telling *t)
@@ -84,15 +81,11 @@ static void tell_tokenizer(const struct telling *t)
 
 void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *text), void *arg)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "general.architecture");
-    struct hk_bytes name;
-    struct telling t = {.f = f, .each = each, .arg = arg};
-    if (kv == NULL || hk_kv_string(kv, &name, NULL) != HK_OK)
+    const struct hk_family *family;
+    struct telling t = {.f = f, .keys = hk_keys_of_file(f), .each = each, .arg = arg};
+    if (hk_family_read(&t.keys, &family, &t.architecture, NULL) != HK_OK ||
+        hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_EMBEDDING)) == NULL)
         return;
-    const struct hk_hf_family *family = hk_hf_family_of_architecture(name);
-    if (family == NULL || hk_tensor_find(f, "token_embd.weight") == NULL)
-        return;
-    t.architecture = family->architecture;
     tell_rope(&t);
     tell_tokenizer(&t);
 }

@@ -7,7 +7,7 @@
 #include "libhkfmt/model/model.h"
 
 /* No dimension of a model comes near it, and products of three fit 64 bits. */
-enum { MAX_SIZE = 1 << 20 };
+enum { MAX_SIZE = 1 << 20, MAX_CONTEXT = 1 << 30 };
 
 struct params_reading {
     const struct hk_key_source *s;
@@ -28,10 +28,11 @@ static void fail_missing_key(struct params_reading *r, enum hk_model_key key)
                     hk_key_text(r->architecture, key).s);
 }
 
-/* An integer of 1 to MAX_SIZE; where the key is absent FALLBACK, and 0 there means that it must not
- * be in a model that is run. */
+/* An integer of 1 to MAX_SIZE, or MAX_CONTEXT; where the key is absent FALLBACK, and 0 there means
+ * that it must not be in a model that is run. */
 static uint32_t read_size(struct params_reading *r, enum hk_model_key key, uint32_t fallback)
 {
+    const int64_t max = key == HK_KEY_CONTEXT_LENGTH ? MAX_CONTEXT : MAX_SIZE;
     const struct hk_kv *kv = find_param(r, key);
     int64_t v = fallback;
     if (r->st != HK_OK)
@@ -40,9 +41,9 @@ static uint32_t read_size(struct params_reading *r, enum hk_model_key key, uint3
         r->st = hk_kv_int(kv, &v, r->err);
     else if (fallback == 0 && r->runs)
         fail_missing_key(r, key);
-    if (r->st == HK_OK && kv != NULL && (v < 1 || v > MAX_SIZE))
-        r->st = hk_fail(r->err, HK_E_RANGE, kv->offset, "key %.*s is %lld, not 1 to %d",
-                        HK_STR(kv->key), (long long)v, (int)MAX_SIZE);
+    if (r->st == HK_OK && kv != NULL && (v < 1 || v > max))
+        r->st = hk_fail(r->err, HK_E_RANGE, kv->offset, "key %.*s is %lld, not 1 to %lld",
+                        HK_STR(kv->key), (long long)v, (long long)max);
     return r->st == HK_OK ? (uint32_t)v : fallback;
 }
 
@@ -140,8 +141,8 @@ static bool read_halves(struct params_reading *r, bool fallback)
     struct hk_bytes style;
     if (!read_text(r, kv, &style))
         return fallback;
-    const bool halves = hk_bytes_are(style, "neox");
-    if (!halves && !hk_bytes_are(style, "norm"))
+    const bool halves = hk_bytes_are(style, hk_rope_style(true));
+    if (!halves && !hk_bytes_are(style, hk_rope_style(false)))
         r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
                         "key %.*s: order of rows '%.*s' is not supported", HK_STR(kv->key),
                         HK_STR(style));

@@ -123,6 +123,9 @@ enum hk_status hk_params_need(const struct hk_model_params *p, enum hk_model_key
 /* "linear", ...; "none". */
 const char *hk_rope_name(enum hk_rope_kind kind);
 bool hk_rope_kind_of(struct hk_bytes name, enum hk_rope_kind *out);
+/* What HK_KEY_ROPE_STYLE is where rows that rotate together are HALVES of a head apart, or
+ * neighbours. */
+const char *hk_rope_style(bool halves);
 /* What llama3 scaling divides the frequency of pair I of DIMS / 2 by, as rope_freqs.weight has it.
  */
 float hk_rope_factor(const struct hk_rope *r, uint32_t dims, uint32_t i);
@@ -169,7 +172,16 @@ enum hk_status hk_name_from_hf(const struct hk_family *family, uint32_t layers, 
                                char *out, struct hk_error *err);
 enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes gguf,
                              char *out, struct hk_error *err);
-/* Whether the tensor called GGUF has rows that rotate, and whose heads they are. */
-enum hk_rotates hk_tensor_rotates(struct hk_bytes gguf);
+/* Heads of the tensor called GGUF, queries or keys, whose rows rotate; 0 of any other. */
+uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf);
+
+bool hk_has_shape_of(const struct hk_tensor *t, const struct hk_model_tensor *wanted);
+/* Whether A and B of F are alike in all but their names, bytes and all. */
+bool hk_tensors_are_equal(const struct hk_file *f, const struct hk_tensor *a,
+                          const struct hk_tensor *b);
+/* Whether the output matrix of F's model is its embedding: it is not there or refers to it; or is
+ * equal to it, where ALSO_EQUAL. */
+enum hk_status hk_output_is_tied(const struct hk_file *f, bool also_equal, bool *tied,
+                                 struct hk_error *err);
 
 #endif

@@ -26,6 +26,11 @@ bool hk_rope_kind_of(struct hk_bytes name, enum hk_rope_kind *out)
     return false;
 }
 
+const char *hk_rope_style(bool halves)
+{
+    return halves ? "neox" : "norm";
+}
+
 static double plain_frequency(const struct hk_rope *r, uint32_t dims, uint32_t i)
 {
     return pow(r->base, -2.0 * i / dims);

@@ -129,11 +129,13 @@ enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, st
     return translate_tensor_name(family, layers, gguf, true, out, err);
 }
 
-enum hk_rotates hk_tensor_rotates(struct hk_bytes gguf)
+uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf)
 {
     uint32_t layer;
     const struct hk_tensor_row *row = find_tensor_row(gguf, true, &layer);
-    return row != NULL ? row->rotates : HK_ROTATES_NOT;
+    if (row == NULL || row->rotates == HK_ROTATES_NOT)
+        return 0;
+    return row->rotates == HK_ROTATES_KEYS ? p->kv_heads : p->heads;
 }
 
 /* ---- shapes ---- */
@@ -195,4 +197,46 @@ bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at, struct hk
         ++*at;
         return true;
     }
+}
+
+bool hk_has_shape_of(const struct hk_tensor *t, const struct hk_model_tensor *wanted)
+{
+    return wanted->rows == 0
+               ? t->ndim == 1 && t->shape[0] == wanted->cols
+               : t->ndim == 2 && t->shape[0] == wanted->rows && t->shape[1] == wanted->cols;
+}
+
+/* ---- one matrix for embedding and output ---- */
+
+static bool same_section(struct hk_bytes a, struct hk_bytes b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+bool hk_tensors_are_equal(const struct hk_file *f, const struct hk_tensor *a,
+                          const struct hk_tensor *b)
+{
+    return a->type == b->type && a->layout == b->layout && a->sparsity == b->sparsity &&
+           a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+           same_section(hk_tensor_data(f, a), hk_tensor_data(f, b)) &&
+           same_section(hk_tensor_scales(f, a), hk_tensor_scales(f, b)) &&
+           same_section(hk_tensor_residual(f, a), hk_tensor_residual(f, b));
+}
+
+enum hk_status hk_output_is_tied(const struct hk_file *f, bool also_equal, bool *tied,
+                                 struct hk_error *err)
+{
+    const struct hk_tensor *output = hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_OUTPUT));
+    const struct hk_tensor *embedding = hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_EMBEDDING));
+    enum hk_status st = HK_OK;
+    if (output == NULL || embedding == NULL) {
+        *tied = output == NULL;
+        return HK_OK;
+    }
+    st = hk_tensor_resolve(f, output, &output, err);
+    if (st == HK_OK)
+        st = hk_tensor_resolve(f, embedding, &embedding, err);
+    if (st == HK_OK)
+        *tied = output == embedding || (also_equal && hk_tensors_are_equal(f, output, embedding));
+    return st;
 }

@@ -227,7 +227,8 @@ refused() {
     does_not_fit $layer.q_proj.weight '64 x 32, but by config.json 32 x 32' '{"head_dim":null}'
     does_not_fit $layer.q_proj.weight '64 x 32, but by config.json 512 x 32' '{"head_dim":"-"}' --family qwen3
     does_not_fit $layer.k_proj.weight '32 x 32, but by config.json 64 x 32' '{"num_key_value_heads":"-"}'
-    refused "no tensor model.layers.2.input_layernorm.weight" --change '{"config":{"num_hidden_layers":1000000000}}'
+    refused "no tensor model.layers.2.input_layernorm.weight" --change '{"config":{"num_hidden_layers":1000000}}'
+    refused "config.json: key llama.block_count is 1000000000, not 1 to 1048576" --change '{"config":{"num_hidden_layers":1000000000}}'
 }
 
 @test "metadata of the weights that says otherwise" {

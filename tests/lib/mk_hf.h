@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/hf/write.h"
+#include "libhkfmt/hf/export.h"
 #include "libhkfmt/safetensors/st.h"
 #include "tests/lib/mk_gguf.h"
 
@@ -161,15 +161,23 @@ static inline void add(struct model *m, const char *name, uint64_t rows, uint64_
 static inline void add_layer(struct model *m, unsigned layer)
 {
     char name[HK_MAX_NAME + 1];
-    const struct hk_hf_part *part;
-    const struct hk_hf_family *family = hk_hf_family_of_architecture(text(m->arch));
+    const struct hk_tensor_row *row;
+    const char *architecture;
+    const struct hk_family *family = hk_family_of_architecture(text(m->arch), &architecture);
     const uint64_t sizes[] = {
-        [HK_HF_ONE] = 0,          [HK_HF_WIDTH] = WIDTH,  [HK_HF_FFN] = FFN,  [HK_HF_VOCAB] = 0,
-        [HK_HF_Q] = HEADS * HEAD, [HK_HF_KV] = KV * HEAD, [HK_HF_HEAD] = HEAD};
-    for (size_t i = 0; (part = hk_hf_part(i)) != NULL; i++) {
-        snprintf(name, sizeof name, "blk.%u.%s", layer, part->gguf);
-        if (part->layer && (family == NULL ? part->needs : part->needs & ~family->tensors) == 0)
-            add(m, name, sizes[part->rows], sizes[part->cols], (float)(1000 * m->count), 1);
+        [HK_EXTENT_ONE] = 0,
+        [HK_EXTENT_HIDDEN] = WIDTH,
+        [HK_EXTENT_FFN] = FFN,
+        [HK_EXTENT_QUERIES] = HEADS * HEAD,
+        [HK_EXTENT_KEYS] = KV * HEAD,
+        [HK_EXTENT_VALUES] = KV * HEAD,
+        [HK_EXTENT_MIXED] = HEADS * HEAD,
+        [HK_EXTENT_HEAD] = HEAD,
+    };
+    for (size_t i = 0; (row = hk_tensor_row(i)) != NULL; i++) {
+        snprintf(name, sizeof name, "blk.%u.%s", layer, row->gguf);
+        if (row->layer && (family == NULL ? row->needs == 0 : hk_tensor_row_is_of(row, family)))
+            add(m, name, sizes[row->rows], sizes[row->cols], (float)(1000 * m->count), 1);
     }
 }
 

@@ -412,27 +412,29 @@ static void test_turns(void)
 
 /* ---- names ---- */
 
-static const struct hk_hf_family *family_of(const char *type)
+static const struct hk_family *family_of(const char *type)
 {
-    return hk_hf_family_of_type(text(type));
+    return hk_family_of_type(text(type));
 }
 
 static void test_names(void)
 {
     static const char *const types[] = {"llama", "mistral", "qwen2", "qwen3"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        const struct hk_hf_family *family = family_of(types[i]);
-        const struct hk_hf_part *part;
+        const struct hk_family *family = family_of(types[i]);
+        const struct hk_tensor_row *row;
         bool good = true;
-        for (size_t k = 0; (part = hk_hf_part(k)) != NULL; k++) {
+        for (size_t k = 0; (row = hk_tensor_row(k)) != NULL; k++) {
             char hf[HK_MAX_NAME + 1], gguf[HK_MAX_NAME + 1], out[HK_MAX_NAME + 1];
-            hk_hf_part_name(part, 11, false, hf);
-            hk_hf_part_name(part, 11, true, gguf);
-            bool has = (part->needs & ~family->tensors) == 0;
+            if (row->hf == NULL)
+                continue;
+            hk_tensor_row_name(row, 11, false, hf);
+            hk_tensor_row_name(row, 11, true, gguf);
+            bool has = hk_tensor_row_is_of(row, family);
             enum hk_status want = has ? HK_OK : HK_E_UNSUPPORTED;
-            good = good && hk_hf_name_from(family, 12, text(hf), out, NULL) == want &&
+            good = good && hk_name_from_hf(family, 12, text(hf), out, NULL) == want &&
                    (!has || strcmp(out, gguf) == 0) &&
-                   hk_hf_name_to(family, 12, text(gguf), out, NULL) == want &&
+                   hk_name_to_hf(family, 12, text(gguf), out, NULL) == want &&
                    (!has || strcmp(out, hf) == 0);
         }
         ok(good, "names of %s, there and back", types[i]);
@@ -465,19 +467,19 @@ static void test_no_names(void)
     char out[HK_MAX_NAME + 1];
     struct hk_error err;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ok(hk_hf_name_from(family_of("llama"), 2, text(names[i]), out, &err) == HK_E_UNSUPPORTED &&
+        ok(hk_name_from_hf(family_of("llama"), 2, text(names[i]), out, &err) == HK_E_UNSUPPORTED &&
                strstr(err.text, "has no place in a llama model of 2 layers") != NULL,
            "no name of a tensor: '%s'", names[i]);
 }
 
 static void test_rotates(void)
 {
-    bool key = true;
-    ok(hk_hf_rotates(text("blk.3.attn_q.weight"), &key) && !key, "queries turn");
-    ok(hk_hf_rotates(text("blk.3.attn_k.bias"), &key) && key, "keys turn");
-    ok(!hk_hf_rotates(text("blk.3.attn_v.weight"), &key) &&
-           !hk_hf_rotates(text("blk.3.attn_q_norm.weight"), &key) &&
-           !hk_hf_rotates(text("attn_q.weight"), &key),
+    const struct hk_model_params p = {.heads = 4, .kv_heads = 2};
+    ok(hk_rotating_heads(&p, text("blk.3.attn_q.weight")) == 4, "queries rotate");
+    ok(hk_rotating_heads(&p, text("blk.3.attn_k.bias")) == 2, "keys rotate");
+    ok(hk_rotating_heads(&p, text("blk.3.attn_v.weight")) == 0 &&
+           hk_rotating_heads(&p, text("blk.3.attn_q_norm.weight")) == 0 &&
+           hk_rotating_heads(&p, text("attn_q.weight")) == 0,
        "others do not");
 }
 

@@ -145,6 +145,21 @@ static void test_losses(void)
     done(&e);
 }
 
+/* What a file leaves open has the defaults that it runs with. */
+static void test_defaults(void)
+{
+    const struct change changes[] = {{DROP, "llama.context_length", 0, NULL},
+                                     {DROP, "llama.attention.layer_norm_rms_epsilon", 0, NULL},
+                                     {0}};
+    struct exported e = export(model("llama", changes));
+    char context[256], epsilon[256];
+    ok(e.status == HK_OK &&
+           strcmp(field(&e, "config.json", "max_position_embeddings", context), "2048") == 0 &&
+           strcmp(field(&e, "config.json", "rms_norm_eps", epsilon), "1e-5") == 0,
+       "defaults are written out: %s %s %s", context, epsilon, e.err.text);
+    done(&e);
+}
+
 /* ---- what is refused ---- */
 
 static void test_refused(void)
@@ -158,11 +173,9 @@ static void test_refused(void)
         {"llama", {{DROP, "general.architecture", 0, NULL}}, "no key general.architecture"},
         {"gemma3", {{0}}, "'gemma3'"},
         {"llama", {{DROP, "llama.block_count", 0, NULL}}, "llama.block_count"},
-        {"llama", {{DROP, "llama.context_length", 0, NULL}}, "llama.context_length"},
         {"llama", {{DROP, "llama.embedding_length", 0, NULL}}, "llama.embedding_length"},
         {"llama", {{DROP, "llama.feed_forward_length", 0, NULL}}, "llama.feed_forward_length"},
         {"llama", {{DROP, "llama.attention.head_count", 0, NULL}}, "llama.attention.head_count"},
-        {"llama", {{DROP, "llama.attention.layer_norm_rms_epsilon", 0, NULL}}, "rms_epsilon"},
         {"llama", {{REAL, "llama.attention.layer_norm_rms_epsilon", 0, NULL}}, "above 0"},
         {"llama", {{INT, "llama.block_count", -1, NULL}}, "is -1, not 1 to"},
         {"llama", {{TEXT, "llama.block_count", 0, "2"}}, "llama.block_count"},
@@ -171,7 +184,9 @@ static void test_refused(void)
         {"llama", {{INT, R "dimension_count", 3, NULL}}, "not even"},
         {"llama", {{INT, R "dimension_count", 2, NULL}}, "rotated in part"},
         {"llama", {{TEXT, "hk.rope_style", 0, "glm"}}, "'glm'"},
-        {"llama", {{INT, "llama.attention.sliding_window", 32, NULL}}, "a window is not"},
+        {"llama",
+         {{INT, "llama.attention.sliding_window", 32, NULL}},
+         "attention in a sliding window is not supported"},
         {"llama", {{INT, "llama.expert_count", 8, NULL}}, "llama.expert_count"},
         {"llama", {{FLAG, "llama.attention.causal", 0, NULL}}, "llama.attention.causal"},
         {"llama", {{TEXT, R "scaling.type", 0, "longrope"}}, "'longrope'"},
@@ -203,7 +218,7 @@ static void test_refused(void)
         {"qwen3", {{DROP, "blk.1.attn_k_norm.weight", 0, NULL}}, "blk.1.attn_k_norm.weight"},
         {"llama", {{ROWS, "blk.1.attn_k.weight", 8, NULL}}, "4 x 8"},
         {"llama", {{ROWS, "output_norm.weight", 1, NULL}}, "output_norm.weight"},
-        {"llama", {{INT, "llama.block_count", 1 << 20, NULL}}, "no tensor blk.2."},
+        {"llama", {{INT, "llama.block_count", 1 << 20, NULL}}, "but the file has 20 tensors"},
         {"llama", {{JSON, "hk.hf.config", 0, "[1]"}}, "hk.hf.config"},
         {"llama", {{JSON, "hk.hf.config", 0, "{"}}, "hk.hf.config"},
         {"llama", {{JSON, "hk.hf.config", 0, "{}"}}, "hk.hf.config"},
@@ -232,6 +247,7 @@ int main(void)
     test_heads();
     test_types();
     test_losses();
+    test_defaults();
     test_refused();
     return tap_done();
 }

@@ -4,22 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/hf/export.h"
 #include "libhkfmt/hf/tokenizer/export.h"
-#include "libhkfmt/hf/write.h"
 
 static enum hk_status load_stored(struct hk_put_tok *p)
 {
     struct hk_bytes text;
     struct hk_error *err = p->t.err;
     enum hk_status s =
-        hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_JSON), &text, &p->t.json, err);
+        hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_JSON), &text, &p->t.json, err);
     if (s == HK_OK)
-        s = hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SETTINGS), &text, &p->t.settings,
-                            err);
+        s = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SETTINGS), &text, &p->t.settings,
+                              err);
     if (s == HK_OK)
-        s = hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SPECIAL), &text, &p->t.special, err);
+        s = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SPECIAL), &text, &p->t.special,
+                              err);
     if (s == HK_OK)
-        s = hk_hf_told_json(p->f, hk_vocab_key(HK_VOCAB_STORED_FORM), &text, &p->form, err);
+        s = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_FORM), &text, &p->form, err);
     p->stored = p->t.json != NULL;
     return s;
 }

@@ -2,8 +2,8 @@
  * tokenizer_config.json then has; or where they came from. */
 #include <string.h>
 
+#include "libhkfmt/hf/export.h"
 #include "libhkfmt/hf/tokenizer/export.h"
-#include "libhkfmt/hf/write.h"
 
 static enum hk_status text_of(const struct hk_put_tok *p, const struct hk_kv *kv, json_t **out)
 {

@@ -6,15 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libhkfmt/hf/write.h"
-#include "libhkfmt/hkmodel.h"
+#include "libhkfmt/hf/export.h"
 
 struct putting {
     const struct hk_file *f;
-    const struct hk_hf_family *family;
-    struct hk_hf_told told;
-    struct hk_hf_model model;
-    uint32_t vocab;
+    struct hk_hf_stored stored;
+    struct hk_model_params model;
     bool tied;
     json_t *json, *generation; /* being made */
     bool changed, generation_changed;
@@ -25,7 +22,7 @@ struct putting {
 
 static bool is_new(const struct putting *p)
 {
-    return p->told.json == NULL;
+    return p->stored.json == NULL;
 }
 
 /* Takes V over, which is NULL when out of memory. */
@@ -49,24 +46,24 @@ static void put_counts(struct putting *p)
         const char *field;
         size_t at;
     } fields[] = {
-        {"hidden_size", offsetof(struct hk_hf_model, width)},
-        {"intermediate_size", offsetof(struct hk_hf_model, ffn)},
-        {"num_hidden_layers", offsetof(struct hk_hf_model, layers)},
-        {"num_attention_heads", offsetof(struct hk_hf_model, heads)},
-        {"num_key_value_heads", offsetof(struct hk_hf_model, kv_heads)},
-        {"head_dim", offsetof(struct hk_hf_model, head_dim)},
-        {"max_position_embeddings", offsetof(struct hk_hf_model, context)},
+        {"hidden_size", offsetof(struct hk_model_params, hidden)},
+        {"intermediate_size", offsetof(struct hk_model_params, ffn)},
+        {"num_hidden_layers", offsetof(struct hk_model_params, layers)},
+        {"num_attention_heads", offsetof(struct hk_model_params, heads)},
+        {"num_key_value_heads", offsetof(struct hk_model_params, kv_heads)},
+        {"head_dim", offsetof(struct hk_model_params, key_dim)},
+        {"max_position_embeddings", offsetof(struct hk_model_params, context)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         uint32_t v, before;
         memcpy(&v, (const char *)&p->model + fields[i].at, sizeof v);
-        memcpy(&before, (const char *)&p->told.model + fields[i].at, sizeof before);
+        memcpy(&before, (const char *)&p->stored.config.model + fields[i].at, sizeof before);
         if (is_new(p) || v != before)
             set(p, fields[i].field, json_integer(v));
     }
-    if (is_new(p) || p->vocab != p->told.config.vocab_size)
-        set(p, "vocab_size", json_integer(p->vocab));
-    if (is_new(p) || p->tied != p->told.config.tied)
+    if (is_new(p) || p->model.vocab != p->stored.config.model.vocab)
+        set(p, "vocab_size", json_integer(p->model.vocab));
+    if (is_new(p) || p->tied != p->stored.config.tied)
         set(p, "tie_word_embeddings", json_boolean(p->tied));
 }
 
@@ -84,16 +81,16 @@ static json_t *number(double v)
  */
 static void put_class(struct putting *p)
 {
-    if (is_new(p) || p->family != p->told.config.family) {
-        set(p, "architectures", json_pack("[s]", p->family->class_name));
-        set(p, "model_type", json_string(p->family->model_type));
+    if (is_new(p) || p->model.family != p->stored.config.family) {
+        set(p, "architectures", json_pack("[s]", p->model.family->class_name));
+        set(p, "model_type", json_string(p->model.family->model_type));
     }
     if (!is_new(p))
         return;
     set(p, "hidden_act", json_string("silu"));
     set(p, "mlp_bias", json_false());
     /* Of classes that have these biases always it is no field. */
-    if ((p->family->tensors & HK_HF_QKV_BIAS) == 0)
+    if ((p->model.family->tensors & HK_HAS_QKV_BIAS) == 0)
         set(p, "attention_bias", json_false());
     set(p, "sliding_window", json_null());
     set(p, "use_sliding_window", json_false());
@@ -101,37 +98,47 @@ static void put_class(struct putting *p)
 
 /* ---- rope ---- */
 
+enum {
+    LINEAR = 1 << HK_ROPE_LINEAR,
+    DYNAMIC = 1 << HK_ROPE_DYNAMIC,
+    LLAMA3 = 1 << HK_ROPE_LLAMA3,
+    YARN = 1 << HK_ROPE_YARN
+};
+
 static const struct parameter {
     const char *field;
     size_t at;
     unsigned kinds; /* that have it */
     bool whole;
 } parameters[] = {
-    {"factor", offsetof(struct hk_hf_rope, factor),
-     HK_HF_LINEAR | HK_HF_LLAMA3 | HK_HF_YARN | HK_HF_DYNAMIC, false},
-    {"original_max_position_embeddings", offsetof(struct hk_hf_rope, original),
-     HK_HF_LLAMA3 | HK_HF_YARN, true},
-    {"low_freq_factor", offsetof(struct hk_hf_rope, low), HK_HF_LLAMA3, false},
-    {"high_freq_factor", offsetof(struct hk_hf_rope, high), HK_HF_LLAMA3, false},
-    {"beta_fast", offsetof(struct hk_hf_rope, beta_fast), HK_HF_YARN, false},
-    {"beta_slow", offsetof(struct hk_hf_rope, beta_slow), HK_HF_YARN, false},
+    {"factor", offsetof(struct hk_rope, factor), LINEAR | DYNAMIC | LLAMA3 | YARN, false},
+    {"original_max_position_embeddings", offsetof(struct hk_rope, original), LLAMA3 | YARN, true},
+    {"low_freq_factor", offsetof(struct hk_rope, low_freq), LLAMA3, false},
+    {"high_freq_factor", offsetof(struct hk_rope, high_freq), LLAMA3, false},
+    {"beta_fast", offsetof(struct hk_rope, beta_fast), YARN, false},
+    {"beta_slow", offsetof(struct hk_rope, beta_slow), YARN, false},
 };
 
 enum { PARAMETERS = sizeof parameters / sizeof *parameters };
 
-static double value_of(const struct hk_hf_rope *r, const struct parameter *parameter)
+static double value_of(const struct hk_rope *r, const struct parameter *parameter)
 {
     double v;
     memcpy(&v, (const char *)r + parameter->at, sizeof v);
     return v;
 }
 
-static bool ropes_differ(const struct hk_hf_rope *a, const struct hk_hf_rope *b)
+static bool has_parameter(const struct hk_rope *r, const struct parameter *parameter)
+{
+    return (parameter->kinds & 1U << r->kind) != 0;
+}
+
+static bool ropes_differ(const struct hk_rope *a, const struct hk_rope *b)
 {
     bool differs = a->kind != b->kind || differ(a->base, b->base) ||
-                   (a->kind == HK_HF_YARN && differ(a->magnitude, b->magnitude));
+                   (a->kind == HK_ROPE_YARN && differ(a->attn_factor, b->attn_factor));
     for (size_t i = 0; i < PARAMETERS; i++)
-        if ((parameters[i].kinds & a->kind) != 0)
+        if (has_parameter(a, &parameters[i]))
             differs = differs || differ(value_of(a, &parameters[i]), value_of(b, &parameters[i]));
     return differs;
 }
@@ -154,25 +161,23 @@ static json_t *others_of(const json_t *o)
 /* The model's kind and parameters as fields of O. */
 static void put_scaling(struct putting *p, json_t *o)
 {
-    const struct hk_hf_rope *r = &p->model.rope;
-    const char *name = hk_hf_rope_name(r->kind);
-    set_in(p, o, "rope_type", json_string(name != NULL ? name : "default"));
+    const struct hk_rope *r = &p->model.rope;
+    set_in(p, o, "rope_type",
+           json_string(r->kind != HK_ROPE_NONE ? hk_rope_name(r->kind) : "default"));
     for (size_t i = 0; i < PARAMETERS; i++) {
         const double v = value_of(r, &parameters[i]);
         const bool whole = parameters[i].whole && v < 0x1p53 && v == (double)(int64_t)v;
-        if ((parameters[i].kinds & r->kind) != 0)
+        if (has_parameter(r, &parameters[i]))
             set_in(p, o, parameters[i].field, whole ? json_integer((json_int_t)v) : number(v));
     }
-    if (r->kind != HK_HF_YARN || !differ(r->magnitude, 1))
-        return;
-    const double own = r->factor > 1 ? 1 + 0.1 * log(r->factor) : 1;
-    set_in(p, o, "attention_factor", number((float)(r->magnitude * own)));
+    if (r->kind == HK_ROPE_YARN && differ(r->attn_factor, 1))
+        set_in(p, o, "attention_factor", number((float)r->magnitude));
 }
 
 static void put_flat_rope(struct putting *p)
 {
     json_t *scaling = json_null();
-    if (p->model.rope.kind != 0) {
+    if (p->model.rope.kind != HK_ROPE_NONE) {
         scaling = others_of(json_object_get(p->json, "rope_scaling"));
         put_scaling(p, scaling);
     }
@@ -182,9 +187,9 @@ static void put_flat_rope(struct putting *p)
 /* In the form, or the two, that the stored config has. */
 static void put_rope(struct putting *p)
 {
-    const struct hk_hf_rope *r = &p->model.rope;
+    const struct hk_rope *r = &p->model.rope;
     const bool nested = json_is_object(json_object_get(p->json, "rope_parameters"));
-    if (!is_new(p) && !ropes_differ(r, &p->told.model.rope))
+    if (!is_new(p) && !ropes_differ(r, &p->stored.config.model.rope))
         return;
     json_object_del(p->json, "original_max_position_embeddings"); /* of old versions */
     if (nested) {
@@ -233,7 +238,7 @@ static enum hk_status is_named(const struct putting *p, const char *name, bool *
     for (size_t i = 0; status == HK_OK && i < sizeof keys / sizeof *keys; i++) {
         struct hk_bytes text = {0};
         json_t *json = NULL;
-        status = hk_hf_told_json(p->f, hk_vocab_key(keys[i]), &text, &json, p->err);
+        status = hk_hf_stored_json(p->f, hk_vocab_key(keys[i]), &text, &json, p->err);
         *out = *out || hk_hf_field(json, name) != NULL;
         json_decref(json);
     }
@@ -310,7 +315,7 @@ static bool still_ends(const struct putting *p, const json_t *list)
 static bool ends_are_stored(const struct putting *p)
 {
     const json_t *here = json_object_get(p->json, "eos_token_id");
-    const json_t *there = json_object_get(p->told.generation, "eos_token_id");
+    const json_t *there = json_object_get(p->stored.generation, "eos_token_id");
     int64_t id;
     if (is_new(p) || get_id(p, HK_VOCAB_EOS, &id) != HK_OK)
         return false;
@@ -375,41 +380,31 @@ static void put_dtype(struct putting *p, enum hk_type dense)
             set(p, field, json_string(names[i].name));
 }
 
-/* What no field says unless a stored one does. */
-static enum hk_status refuse_more(const struct putting *p)
+/* The classes rotate heads whole, unless the stored config says how much of them. */
+static enum hk_status refuse_partial_rope(const struct putting *p)
 {
-    const struct hk_hf_model *m = &p->model;
-    const bool part = m->rope_dims != m->head_dim;
-    if (m->window != 0 && (is_new(p) || m->window != p->told.model.window))
-        return hk_fail(p->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "key %s.attention.sliding_window is %lld: a window is not exported",
-                       p->family->architecture, (long long)m->window);
-    if (part && (is_new(p) || m->pairs || m->rope_dims != p->told.model.rope_dims))
-        return hk_fail(p->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "key %s.rope.dimension_count is %u of %u: heads that are rotated in part "
-                       "are not exported",
-                       p->family->architecture, m->rope_dims, m->head_dim);
-    return HK_OK;
+    const struct hk_model_params *m = &p->model;
+    if (m->rope_dims == m->key_dim ||
+        (!is_new(p) && m->halves && m->rope_dims == p->stored.config.model.rope_dims))
+        return HK_OK;
+    return hk_fail(p->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                   "key %s is %u of %u: heads that are rotated in part are not exported",
+                   hk_key_text(m->architecture, HK_KEY_ROPE_DIMENSION_COUNT).s, m->rope_dims,
+                   m->key_dim);
 }
 
-static enum hk_status read_all(struct putting *p)
+static enum hk_status read_all(struct putting *p, const struct hk_model_params *model)
 {
-    enum hk_status status = hk_hf_read_told(p->f, &p->told, p->err);
+    enum hk_status status = hk_hf_stored_read(p->f, &p->stored, p->err);
+    p->model = *model;
     if (status == HK_OK)
-        status = hk_hf_read_model(p->f, p->family, &p->model, p->err);
-    if (status == HK_OK)
-        status = hk_hf_is_tied(p->f, p->told.config.tied, &p->tied, p->err);
-    const struct hk_tensor *t = hk_tensor_find(p->f, "token_embd.weight");
-    if (status == HK_OK && (t == NULL || t->ndim == 0 || t->shape[0] > UINT32_MAX))
-        status = hk_fail(p->err, HK_E_MISSING, HK_NO_OFFSET,
-                         "no tensor token_embd.weight with a row for each token");
+        status = hk_output_is_tied(p->f, p->stored.config.tied, &p->tied, p->err);
     if (status != HK_OK)
         return status;
-    p->vocab = (uint32_t)t->shape[0];
-    p->json = is_new(p) ? json_object() : json_deep_copy(p->told.json);
-    p->generation = json_deep_copy(p->told.generation);
-    p->no_memory = p->json == NULL || (p->generation == NULL && p->told.generation != NULL);
-    return refuse_more(p);
+    p->json = is_new(p) ? json_object() : json_deep_copy(p->stored.json);
+    p->generation = json_deep_copy(p->stored.generation);
+    p->no_memory = p->json == NULL || (p->generation == NULL && p->stored.generation != NULL);
+    return refuse_partial_rope(p);
 }
 
 static enum hk_status add_file(const struct putting *p, const char *name, json_t *json,
@@ -428,7 +423,7 @@ static enum hk_status put_all(struct putting *p, enum hk_type dense, struct hk_s
 {
     put_class(p);
     put_counts(p);
-    if (is_new(p) || differ(p->model.epsilon, p->told.model.epsilon))
+    if (is_new(p) || differ(p->model.epsilon, p->stored.config.model.epsilon))
         set(p, "rms_norm_eps", number(p->model.epsilon));
     put_rope(p);
     put_dtype(p, dense);
@@ -436,44 +431,23 @@ static enum hk_status put_all(struct putting *p, enum hk_type dense, struct hk_s
     if (status == HK_OK && p->no_memory)
         status = hk_fail_nomem(p->err);
     if (status == HK_OK)
-        status = add_file(p, "config.json", p->json, p->changed, p->told.text, out);
+        status = add_file(p, "config.json", p->json, p->changed, p->stored.text, out);
     if (status == HK_OK)
         status = add_file(p, "generation_config.json", p->generation, p->generation_changed,
-                          p->told.generation_text, out);
+                          p->stored.generation_text, out);
     return status;
 }
 
-enum hk_status hk_hf_put_config(const struct hk_file *f, const struct hk_hf_family *family,
+enum hk_status hk_hf_put_config(const struct hk_file *f, const struct hk_model_params *model,
                                 enum hk_type dense, struct hk_side_files *out, struct hk_error *err)
 {
-    struct putting p = {.f = f, .family = family, .err = err};
-    enum hk_status status = read_all(&p);
+    struct putting p = {.f = f, .err = err};
+    enum hk_status status = read_all(&p, model);
     if (status == HK_OK)
         status = put_all(&p, dense, out);
     json_decref(p.json);
     json_decref(p.generation);
     json_decref(p.ends);
-    hk_hf_told_free(&p.told);
+    hk_hf_stored_free(&p.stored);
     return status;
-}
-
-bool hk_hf_config_tells(const struct hk_hf_family *family, struct hk_bytes key)
-{
-    static const char *const keys[] = {
-        "general.architecture",
-        "hk.rope_style",
-        "hk.hf.config",
-        "hk.hf.generation_config",
-        "hk.rope.low_freq_factor",
-        "hk.rope.high_freq_factor",
-        "hk.rope.beta_fast",
-        "hk.rope.beta_slow",
-        "hk.rope.scaling.type",
-        "hk.rope.scaling.factor",
-        "hk.rope.scaling.original_context_length",
-    };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (hk_bytes_are(key, keys[i]))
-            return true;
-    return hk_hf_model_tells(family, key);
 }

@@ -1,0 +1,45 @@
+/* What the files that write a Hugging Face directory share. */
+#ifndef HK_HF_EXPORT_H
+#define HK_HF_EXPORT_H
+
+#include "libhkfmt/hf/hf.h"
+
+/* ---- the stored config (hf/stored.c) ---- */
+
+/* config.json and generation_config.json as a .hk keeps them, and what they say: put beside the
+ * keys of the .hk, this shows what was changed since. */
+struct hk_hf_stored {
+    json_t *json; /* NULL: none is stored, and the rest is empty */
+    json_t *generation;
+    struct hk_bytes text, generation_text;
+    struct hk_hf_config config;
+};
+/* Released with hk_hf_stored_free(), also on failure. */
+enum hk_status hk_hf_stored_read(const struct hk_file *f, struct hk_hf_stored *out,
+                                 struct hk_error *err);
+void hk_hf_stored_free(struct hk_hf_stored *s);
+/* The JSON that F has under KEY, its text too; *OUT stays NULL where there is none. */
+enum hk_status hk_hf_stored_json(const struct hk_file *f, const char *key, struct hk_bytes *text,
+                                 json_t **out, struct hk_error *err);
+
+/* ---- hyperparameters (hf/export_params.c) ---- */
+
+/* Those of F, as far as config.json can say them: rope_freqs.weight, where F has it, is turned into
+ * the llama3 parameters that give these factors. HK_E_UNSUPPORTED: what is not run, or what the
+ * classes of transformers do not do. The family is the stored config's where it fits F. */
+enum hk_status hk_hf_export_params(const struct hk_file *f, const struct hk_hf_stored *stored,
+                                   struct hk_model_params *out, struct hk_error *err);
+/* Whether config.json has a field for KEY, and whether KEY is one of ARCHITECTURE's that it has no
+ * field for and that hk_hf_export_params() does not look at either. */
+bool hk_hf_config_covers(const char *architecture, struct hk_bytes key);
+bool hk_hf_config_lacks(const char *architecture, struct hk_bytes key);
+
+/* ---- small files (hf/side.c) ---- */
+
+/* Add NAME with JSON as text: indented by two, numbers as short as they can be. */
+enum hk_status hk_side_files_json(struct hk_side_files *s, const char *name, json_t *json,
+                                  struct hk_error *err);
+/* The real number with the fewest digits that is read as V, or as (float)V where V is one. */
+double hk_hf_short(double v);
+
+#endif
