@@ -1,6 +1,6 @@
 /* append.h: the payloads that hk-append takes. */
-#ifndef HK_APPEND_H
-#define HK_APPEND_H
+#ifndef TOOL_APPEND_H
+#define TOOL_APPEND_H
 
 #include "tools/lib/tool.h"
 

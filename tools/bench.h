@@ -1,6 +1,6 @@
 /* bench.h: the pieces of hk-bench. */
-#ifndef HK_BENCH_H
-#define HK_BENCH_H
+#ifndef TOOL_BENCH_H
+#define TOOL_BENCH_H
 
 #include "engine/engine.h"
 #include "tools/lib/engine_options.h"

@@ -1,6 +1,6 @@
 /* convert.h: what the pieces of hk-convert share. */
-#ifndef HK_CONVERT_TOOL_H
-#define HK_CONVERT_TOOL_H
+#ifndef TOOL_CONVERT_H
+#define TOOL_CONVERT_H
 
 #include "tools/lib/tool.h"
 

@@ -1,6 +1,6 @@
 /* dequant.h: the pieces of hk-dequant. */
-#ifndef HK_DEQUANT_H
-#define HK_DEQUANT_H
+#ifndef TOOL_DEQUANT_H
+#define TOOL_DEQUANT_H
 
 #include "tools/lib/tool.h"
 

@@ -224,6 +224,11 @@ static bool same_metadata_value(struct diff_kv *d)
     return false;
 }
 
+bool diff_orders_known(const struct diff *d)
+{
+    return d->rotation_a != HK_ROTATION_UNKNOWN && d->rotation_b != HK_ROTATION_UNKNOWN;
+}
+
 static void take_metadata_pair(struct diff *d, const struct diff_pair *p)
 {
     struct diff_kv kv = {.a = p->a != DIFF_NONE ? hk_kv_at(d->a, p->a) : NULL,

@@ -125,11 +125,6 @@ static void compare_bytes_of_all(const struct diff *d, struct diff_tensor *tenso
 
 /* ---- the order of rows ---- */
 
-bool diff_orders_known(const struct diff *d)
-{
-    return d->rotation_a != HK_ROTATION_UNKNOWN && d->rotation_b != HK_ROTATION_UNKNOWN;
-}
-
 /* Rows of a head of the pair, if the two files have them in different orders and agree on heads. */
 static uint64_t differing_head_rows(const struct diff *d, const struct diff_tensor *t)
 {

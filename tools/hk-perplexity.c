@@ -121,7 +121,7 @@ static enum hk_status ids_of_text(struct perplexity *p, struct hk_bytes text)
     return st;
 }
 
-static enum hk_status check_token_ids(struct perplexity *p)
+static enum hk_status check_scored_ids(struct perplexity *p)
 {
     uint32_t vocab = hke_model_params(p->model)->vocab;
     for (size_t i = 0; i < p->ids.n; i++)
@@ -143,7 +143,7 @@ static enum hk_status read_scored_ids(struct perplexity *p)
     if (st == HK_OK && p->ids.n < 2)
         st = hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
                      "%zu tokens: at least 2 are needed, one to foretell the next", p->ids.n);
-    return st == HK_OK ? check_token_ids(p) : st;
+    return st == HK_OK ? check_scored_ids(p) : st;
 }
 
 /* ---- measuring ---- */

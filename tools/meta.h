@@ -1,6 +1,6 @@
 /* meta.h: the pieces of hk-meta. */
-#ifndef HK_META_H
-#define HK_META_H
+#ifndef TOOL_META_H
+#define TOOL_META_H
 
 #include "tools/lib/tool.h"
 

@@ -78,7 +78,7 @@ static bool json_as_double(const json_t *v, double *out)
 }
 
 /* Bytes of element V of an array; false where it is none of TYPE. */
-static bool put_array_element(enum meta_type type, const json_t *v, uint8_t *word)
+static bool set_array_element(enum meta_type type, const json_t *v, uint8_t *word)
 {
     double d = 0;
     if (type == META_STRINGS)
@@ -103,7 +103,7 @@ static bool array_blob_size(enum meta_type type, const json_t *list, uint64_t *s
     *size = 8 + 4 * (n + (type == META_STRINGS));
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
-        if (!put_array_element(type, v, word))
+        if (!set_array_element(type, v, word))
             return false;
         *size += json_string_length(v);
     }
@@ -143,7 +143,7 @@ static enum hk_status parse_json_list(struct meta_value *out, enum meta_type typ
     if (type == META_STRINGS)
         fill_string_blob(list, blob);
     for (size_t i = 0; type != META_STRINGS && i < json_array_size(list); i++)
-        put_array_element(type, json_array_get(list, i), blob + 8 + 4 * i);
+        set_array_element(type, json_array_get(list, i), blob + 8 + 4 * i);
     *out = (struct meta_value){HK_META_BYTES, blob, size};
     return HK_OK;
 }

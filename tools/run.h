@@ -1,6 +1,6 @@
 /* run.h: the pieces of hk-run. */
-#ifndef HK_RUN_H
-#define HK_RUN_H
+#ifndef TOOL_RUN_H
+#define TOOL_RUN_H
 
 #include "engine/engine.h"
 #include "engine/sample/sampler.h"

@@ -1,6 +1,6 @@
 /* records.h: the version history as hk-inspect and hk-log show it. */
-#ifndef HK_RECORDS_H
-#define HK_RECORDS_H
+#ifndef TOOL_RECORDS_H
+#define TOOL_RECORDS_H
 
 #include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"

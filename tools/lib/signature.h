@@ -1,6 +1,6 @@
 /* signature.h: the files that hk-sign writes and hk-verify reads. */
-#ifndef HK_SIGNATURE_H
-#define HK_SIGNATURE_H
+#ifndef TOOL_SIGNATURE_H
+#define TOOL_SIGNATURE_H
 
 #include "tools/lib/tool.h"
 

@@ -1,5 +1,5 @@
 /* threads.c: HK_THREADS, read here and passed down, and the engine's pool as the library's loop.
- * Apart from machine.c, so that a program gets no kernels with it. */
+ * Apart from engine_options.c, so that a program gets no kernels with it. */
 #include "tools/lib/threads.h"
 
 #include <stdlib.h>

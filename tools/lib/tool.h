@@ -1,7 +1,7 @@
 /* tool.h: what every hk program does the same way: options, messages, exit statuses, JSON, standard
  * output. No knowledge of the format beyond opening a file. */
-#ifndef HK_TOOL_H
-#define HK_TOOL_H
+#ifndef TOOL_TOOL_H
+#define TOOL_TOOL_H
 
 #include <jansson.h>
 #include <stdbool.h>
