@@ -27,6 +27,32 @@ none 'engine includes only itself, kernels and the public headers' \
 none 'tools include only themselves, engine, kernels and the public headers' \
     "$(quoted tools | offends 'tools/.*|engine/.*|kernels/.*|libhkfmt/hk(fmt|model)\.h')"
 
+# Between folders: what each includes beside itself and the public headers.
+# within FOLDER [FOLDER...]
+within() {
+    folder=$1 && shift
+    allowed=$(printf '|%s/[^/]*\\.h' "$@")
+    none "$folder includes only ${*:-itself}" \
+        "$(quoted "$folder" | offends "$folder/.*|libhkfmt/hk(fmt|model)\\.h$allowed")"
+}
+# But these, of other folders of the same part.
+without() {
+    folder=$1 && shift
+    none "$folder does not include $*" "$(quoted "$folder" | grep -E " ($(printf '%s|' "$@")-)/")"
+}
+within libhkfmt/base
+within libhkfmt/tensor libhkfmt/base
+without libhkfmt/hk libhkfmt/model libhkfmt/adapter libhkfmt/hf
+within libhkfmt/model libhkfmt/base libhkfmt/tensor libhkfmt/hk
+without libhkfmt/gguf libhkfmt/set libhkfmt/adapter
+without libhkfmt/safetensors libhkfmt/set libhkfmt/adapter libhkfmt/hf
+without libhkfmt/convert libhkfmt/set
+within engine/tokenizer
+within engine/sample engine engine/tokenizer
+without engine/plan engine/cpu engine/tokenizer engine/sample
+without engine/cpu engine/tokenizer engine/sample
+within tools/lib libhkfmt engine engine/cpu kernels
+
 foreign='openssl/.*|zlib\.h|jansson\.h|pcre2\.h'
 none 'libhkfmt knows only libcrypto, zlib and jansson' \
     "$(system libhkfmt | grep -E " ($foreign)\$" | offends 'openssl/.*|zlib\.h|jansson\.h')"
