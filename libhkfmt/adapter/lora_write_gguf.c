@@ -7,6 +7,8 @@
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/convert/copying.h"
+#include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/file.h"
 
 struct lora_module { /* of one tensor of the view */

@@ -1,129 +1,91 @@
-/* hk_convert(): everything of a file into a new one of the same or another format. This file makes
- * .hk; gguf/write.c and safetensors/write.c make the others. */
+/* hk_convert(): everything of a file into a new one of the same or another format, its version
+ * history too. */
+
 #include "libhkfmt/convert/convert.h"
+#include "libhkfmt/base/bytes.h"
 #include "libhkfmt/base/error.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/options.h"
+#include "libhkfmt/convert/copying.h"
 #include "libhkfmt/convert/view.h"
+#include "libhkfmt/convert/write_hk.h"
+#include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/edit.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
 
-static enum hk_status set_metadata(const struct hk_file *f, struct hk_writer *w,
-                                   struct hk_error *err)
+/* ---- the version history ---- */
+
+/* The open file that a view was made from. */
+static const struct hk_file *origin_of(const struct hk_file *f)
 {
-    enum hk_status status = HK_OK;
-    if (f->format == HK_FORMAT_GGUF)
-        status = hk_gguf_refuse_keys(f, err);
-    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++) {
-        const struct hk_kv *kv = &f->kvs[i];
-        /* hk.alignment is the writer's to set. */
-        if (!hk_is_shard_key(f, kv) && !hk_bytes_are(kv->key, "hk.alignment"))
-            status = hk_writer_set(w, kv->key, (enum hk_meta_type)kv->type, kv->value, err);
-    }
-    if (status == HK_OK && f->format == HK_FORMAT_GGUF)
-        status = hk_gguf_note_source(f, w, err);
-    return status;
+    return f->origin != NULL ? f->origin : f;
 }
 
-static enum hk_status add_tensors(const struct hk_file *f, struct hk_writer *w,
-                                  struct hk_error *err)
+/* Records are padded to 8 from the beginning of the appendix, and stand in the first shard. */
+static enum hk_status check_place(const struct hk_file *f, struct hk_error *err)
 {
-    for (size_t i = 0; i < f->tensor_count; i++) {
-        const struct hk_tensor *t = &f->tensors[i], *target;
-        enum hk_status status = hk_tensor_resolve(f, t, &target, err);
-        if (status != HK_OK)
-            return status;
-        size_t shared = (size_t)(target - f->tensors);
-        if (shared > i)
-            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor %.*s shares a later tensor", HK_STR(t->name));
-        if (t->type > UINT8_MAX)
-            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor %.*s: .hk has no storage type %s", HK_STR(t->name),
-                           hk_type_info(t->type)->name);
-        status = hk_writer_add(w, t, shared, err);
-        if (status != HK_OK)
-            return status;
-    }
+    for (size_t i = 1; i < f->part_count; i++)
+        if (hk_appendix_bytes(f, i).n > 0)
+            return hk_fail(err, HK_E_UNSUPPORTED, HK_AT_APPENDIX_OFFSET,
+                           "shard %zu has records, which belong to the first; --no-history leaves "
+                           "all records out",
+                           i + 1);
+    if (f->header.appendix_offset % 8 != 0)
+        return hk_fail(err, HK_E_FORMAT, HK_AT_APPENDIX_OFFSET,
+                       "appendix_offset %llu is no multiple of 8; --no-history leaves the records "
+                       "out",
+                       (unsigned long long)f->header.appendix_offset);
     return HK_OK;
 }
 
-static enum hk_status copy_payloads(struct hk_copying *c, struct hk_error *err)
+static bool view_changes_tensors(const struct hk_file *f)
 {
-    const struct hk_file *f = c->from;
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++)
-        if (f->tensors[i].type != HK_TYPE_SHARED_REF)
-            status = hk_copy_tensor(c, i, err);
-    return status == HK_OK ? hk_copying_finish(c, err) : status;
+    for (size_t i = 0; f->how != NULL && i < f->tensor_count; i++)
+        if (f->how[i].made != NULL || f->how[i].decoded || f->how[i].order != HK_ROWS_KEPT)
+            return true;
+    return false;
 }
 
-static enum hk_status write_hk(struct hk_copying *c, struct hk_bytes appendix, struct hk_out *out,
-                               struct hk_error *err)
+static enum hk_status check_changes(const struct hk_file *f, const struct hk_convert_options *opt,
+                                    struct hk_error *err)
 {
-    struct hk_file *f = c->from;
-    enum hk_status status = set_metadata(f, c->writer, err);
-    if (status == HK_OK)
-        status = add_tensors(f, c->writer, err);
-    if (status == HK_OK)
-        status = hk_copying_begin(c, err);
-    if (status == HK_OK)
-        status = hk_writer_begin(c->writer, out, err);
-    if (status == HK_OK)
-        status = copy_payloads(c, err);
-    if (status == HK_OK && appendix.n > 0)
-        status = hk_copy_bytes(c, 0, f->header.appendix_offset, appendix.n, err);
-    return status != HK_OK ? status : hk_writer_finish(c->writer, err);
+    const struct hk_file *origin = origin_of(f);
+    const struct hk_record *first = hk_record_at(origin, 0);
+    if (!view_changes_tensors(f))
+        return HK_OK;
+    if (opt->history != HK_HISTORY_KEEP)
+        return hk_fail(err, HK_E_UNSUPPORTED, origin->header.appendix_offset,
+                       "the appendix of %zu record%s was made for the tensors as they are: "
+                       "--no-history leaves it out, --keep-history keeps it",
+                       origin->record_count, origin->record_count == 1 ? "" : "s");
+    if (first != NULL && !hk_all_zero(first->parent_hash, sizeof first->parent_hash))
+        hk_lost(opt, "the first record is bound to the tensors as they were, and this base no "
+                     "longer holds");
+    return HK_OK;
 }
 
-/* A shard that becomes a file of its own stays what it is; SPLIT is that of a new set. */
-static void choose_split(const struct hk_file *f, const struct hk_writer_options *split,
-                         struct hk_writer_options *o)
+enum hk_status hk_check_history(const struct hk_file *f, enum hk_format to,
+                                const struct hk_convert_options *opt, struct hk_error *err)
 {
-    if (split != NULL) {
-        o->split_index = split->split_index;
-        o->split_count = split->split_count;
-    } else if (f->format == HK_FORMAT_HK && f->part_count == 1) {
-        o->split_index = f->header.split_index;
-        o->split_count = f->header.split_count;
-    }
+    const struct hk_file *origin = origin_of(f);
+    bool any = false;
+    for (size_t i = 0; i < f->part_count; i++)
+        any = any || hk_appendix_bytes(f, i).n > 0;
+    if (!any || opt->history == HK_HISTORY_DROP)
+        return HK_OK;
+    if (to != HK_FORMAT_HK)
+        return hk_fail(err, HK_E_UNSUPPORTED, origin->header.appendix_offset,
+                       "%s cannot hold the appendix of %zu record%s; --no-history leaves it out",
+                       hk_format_name(to), origin->record_count,
+                       origin->record_count == 1 ? "" : "s");
+    enum hk_status st = check_place(origin, err);
+    return st == HK_OK ? check_changes(f, opt, err) : st;
 }
 
-static enum hk_status to_hk(struct hk_file *f, const struct hk_convert_options *opt,
-                            const struct hk_writer_options *split, struct hk_out *out,
-                            struct hk_error *err)
-{
-    const struct hk_bytes appendix =
-        opt->history == HK_HISTORY_DROP ? (struct hk_bytes){0} : hk_appendix_bytes(f, 0);
-    struct hk_writer_options options = {.size = sizeof options,
-                                        .alignment = opt->alignment,
-                                        .appendix_size = appendix.n,
-                                        .room = opt->room};
-    if (f->format == HK_FORMAT_HK)
-        options.flags = f->header.flags;
-    choose_split(f, split, &options);
-    struct hk_copying c = {.from = f, .opt = opt, .all = appendix.n};
-    enum hk_status status = hk_writer_new(&c.writer, &options, err);
-    if (status == HK_OK)
-        status = write_hk(&c, appendix, out, err);
-    hk_copying_end(&c);
-    hk_writer_free(&c.writer);
-    return status;
-}
-
-void hk_lost(const struct hk_convert_options *opt, const char *fmt, ...)
-{
-    char text[320];
-    va_list ap;
-    if (opt->loss == NULL)
-        return;
-    va_start(ap, fmt);
-    hk_vline(text, sizeof text, fmt, ap);
-    va_end(ap);
-    opt->loss(opt->arg, text);
-}
+/* ---- conversion ---- */
 
 static enum hk_status check_options(const struct hk_convert_options *opt, struct hk_error *err)
 {
@@ -134,22 +96,6 @@ static enum hk_status check_options(const struct hk_convert_options *opt, struct
     if (opt->dense > HK_TYPE_BF16)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "tensors are decoded to f32, f16 or bf16");
     return HK_OK;
-}
-
-/* Tensors that have another form, decoded to opt->dense. */
-static enum hk_status dense_view(struct hk_view **out, struct hk_file *f,
-                                 const struct hk_convert_options *opt, struct hk_error *err)
-{
-    struct hk_view *v = NULL;
-    enum hk_status st = hk_view_new(&v, f, err);
-    if (st == HK_OK)
-        st = hk_st_decode(v, opt, err);
-    if (st == HK_OK)
-        st = hk_view_ready(v, err);
-    if (st != HK_OK)
-        hk_view_free(&v);
-    *out = v;
-    return st;
 }
 
 enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_format to,
@@ -164,7 +110,7 @@ enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_forma
     else if (status == HK_OK && to == HK_FORMAT_SAFETENSORS)
         status = hk_st_view(&v, f, opt, err);
     else if (status == HK_OK && to == HK_FORMAT_HK && opt->decode)
-        status = dense_view(&v, f, opt, err);
+        status = hk_view_for_hk(&v, f, opt, err);
     if (status == HK_OK && v != NULL)
         status = hk_check_history(v->file, to, opt, err);
     if (status != HK_OK)
@@ -186,7 +132,7 @@ enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
     hk_out_limit(out, limit);
     switch (to) {
     case HK_FORMAT_HK:
-        return to_hk(f, opt, split, out, err);
+        return hk_write_hk(f, opt, split, out, err);
     case HK_FORMAT_GGUF:
         return hk_convert_to_gguf(f, opt, out, err);
     case HK_FORMAT_SAFETENSORS:

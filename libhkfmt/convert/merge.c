@@ -7,6 +7,7 @@
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/base/options.h"
+#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"

@@ -5,7 +5,6 @@
 #ifndef HK_VIEW_H
 #define HK_VIEW_H
 
-#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/hk/kvlist.h"
 #include "libhkfmt/model/rows.h"
 
@@ -65,9 +64,5 @@ enum hk_status hk_view_reorder(struct hk_view *v, size_t i, enum hk_row_order or
 enum hk_status hk_view_transpose(struct hk_view *v, size_t i, struct hk_error *err);
 /* Build what an open file has: metadata from KVS, name indexes. Nothing is changed afterwards. */
 enum hk_status hk_view_ready(struct hk_view *v, struct hk_error *err);
-
-/* The payload of F's tensor I on its way: as it is stored, or as F's view says. Values that f16 has
- * no finite code for become infinities and are counted in c->overflows. */
-enum hk_status hk_copy_tensor(struct hk_copying *c, size_t i, struct hk_error *err);
 
 #endif

@@ -91,4 +91,14 @@ enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uin
 /* All up to END, where the model ends, has come, and no other model follows. */
 enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error *err);
 
+/* ---- conversion to GGUF (gguf/view.c, gguf/write.c) ---- */
+
+/* A view of F as llama.cpp wants it; NULL where F is a GGUF itself, or a stream. */
+struct hk_view;
+enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
+                            const struct hk_convert_options *opt, struct hk_error *err);
+/* All of F, perhaps such a view, to OUT. */
+enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_options *opt,
+                                  struct hk_out *out, struct hk_error *err);
+
 #endif

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/utf8.h"
-#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/kvlist.h"
 
 static const struct hk_bytes types_key = {(const uint8_t *)"hk.gguf.types", 13};
 

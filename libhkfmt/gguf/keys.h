@@ -16,4 +16,10 @@ enum hk_status hk_gguf_recorded_type(const json_t *types, struct hk_bytes key, c
  * is nothing to record. */
 enum hk_status hk_gguf_types_text(const struct hk_file *f, char **out, struct hk_error *err);
 
+/* Refuse keys of GGUF F that have a meaning of their own in a .hk, and one of several shards. */
+enum hk_status hk_gguf_refuse_keys(const struct hk_file *f, struct hk_error *err);
+/* The metadata that a .hk made from GGUF F has beyond F's own. */
+enum hk_status hk_gguf_note_source(const struct hk_file *f, struct hk_writer *w,
+                                   struct hk_error *err);
+
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/convert/copying.h"
 #include "libhkfmt/gguf/view.h"
 #include "libhkfmt/hk/file.h"
 

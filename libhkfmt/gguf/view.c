@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/convert/copying.h"
+#include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/gguf/view.h"
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/hk/file.h"

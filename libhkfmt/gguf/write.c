@@ -1,7 +1,7 @@
 /* An open file as GGUF version 3. What GGUF has no place for is refused by name before the first
  * byte is written. */
 #include "libhkfmt/base/out.h"
-#include "libhkfmt/convert/convert.h"
+#include "libhkfmt/convert/copying.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/gguf/keys.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libhkfmt/convert/copying.h"
 #include "libhkfmt/hf/export.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"

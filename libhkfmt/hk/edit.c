@@ -10,9 +10,9 @@
 #include "libhkfmt/base/name_index.h"
 #include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/kvlist.h"
 #include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
-#include "libhkfmt/set/set.h"
 
 struct hk_edit {
     struct hk_lock lock;

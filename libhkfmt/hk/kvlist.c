@@ -213,3 +213,23 @@ void hk_kvlist_free(struct hk_kvlist *l)
     free(l->kvs);
     *l = (struct hk_kvlist){.arena = l->arena};
 }
+
+/* ---- keys of shards ---- */
+
+bool hk_shard_key(struct hk_bytes key)
+{
+    static const char *const keys[] = {
+        "split_index",   "split_count", "shard_files", "index_file",          "total_size_bytes",
+        "total_tensors", "split.no",    "split.count", "split.tensors.count",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (hk_bytes_are(key, keys[i]))
+            return true;
+    return false;
+}
+
+/* A view is no longer the set that it shows a part of. */
+bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv)
+{
+    return f->part_count > 1 && f->how == NULL && hk_shard_key(kv->key);
+}

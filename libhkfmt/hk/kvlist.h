@@ -41,4 +41,9 @@ void hk_kvlist_remove(struct hk_kvlist *l, const char *key);
 enum hk_status hk_kvlist_take(struct hk_kvlist *l, struct hk_file *f, struct hk_error *err);
 void hk_kvlist_free(struct hk_kvlist *l);
 
+/* KEY says something of one shard or of the set, not of the model (format-notes 1.2). */
+bool hk_shard_key(struct hk_bytes key);
+/* KV belongs to one file of a sharded set that becomes a whole. */
+bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv);
+
 #endif

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "libhkfmt/base/sha256.h"
-#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/kvlist.h"
 #include "libhkfmt/hk/wire.h"
 
 /* ---- digests ---- */

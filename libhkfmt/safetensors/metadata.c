@@ -15,6 +15,7 @@
 #include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/keys.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/kvlist.h"
 #include "libhkfmt/safetensors/st.h"
 
 /* ---- reading ---- */

@@ -5,7 +5,6 @@
 #define HK_ST_H
 
 #include "libhkfmt/base/buf.h"
-#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/tensor/geometry.h"
 
 enum {
@@ -34,6 +33,10 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
                             struct hk_error *err);
 
 /* ---- writing (safetensors/write.c) ---- */
+
+/* A view of F in which every tensor has a dtype; NULL where F is such a file itself. */
+enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
+                          const struct hk_convert_options *opt, struct hk_error *err);
 
 /* F (perhaps a view) as one safetensors file; F's tensors must all have a dtype. */
 enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_convert_options *opt,

@@ -7,6 +7,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/out.h"
 #include "libhkfmt/base/utf8.h"
+#include "libhkfmt/convert/copying.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"

@@ -8,8 +8,8 @@
 #include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/name_index.h"
-#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/kvlist.h"
 #include "libhkfmt/set/set.h"
 
 /* ---- places ---- */

@@ -1,11 +1,8 @@
-/* Names of shards, STEM-00002-of-00003.EXT, lists of file names, and the keys that say something of
- * one shard or of the set. */
+/* Names of shards, STEM-00002-of-00003.EXT, and lists of file names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/convert/convert.h"
-#include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/set.h"
 
 enum { TAIL = 15 }; /* -00001-of-00003 */
@@ -120,24 +117,4 @@ void hk_names_free(struct hk_names *l)
         free(l->names[i]);
     free(l->names);
     *l = (struct hk_names){0};
-}
-
-/* ---- keys ---- */
-
-bool hk_shard_key(struct hk_bytes key)
-{
-    static const char *const keys[] = {
-        "split_index",   "split_count", "shard_files", "index_file",          "total_size_bytes",
-        "total_tensors", "split.no",    "split.count", "split.tensors.count",
-    };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (hk_bytes_are(key, keys[i]))
-            return true;
-    return false;
-}
-
-/* A view is no longer the set that it shows a part of. */
-bool hk_is_shard_key(const struct hk_file *f, const struct hk_kv *kv)
-{
-    return f->part_count > 1 && f->how == NULL && hk_shard_key(kv->key);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/set/save.h"
 
 #include "libhkfmt/base/options.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/set/save.h"
 

@@ -10,6 +10,7 @@
 
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/utf8.h"
+#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/set/save.h"

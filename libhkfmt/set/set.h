@@ -70,8 +70,6 @@ struct hk_place { /* NUMBER counts from 1; 1 of 1 is a whole file */
 /* NAME is the file's, or NULL where an index says that it is one of several. */
 enum hk_status hk_place_of(const struct hk_file *f, const char *name, struct hk_place *out,
                            struct hk_error *err);
-/* KEY tells of one shard or of the set, not of the model. */
-bool hk_shard_key(struct hk_bytes key);
 /* Whether the totals that the shards of WHOLE state are right. */
 enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err);
 /* Bytes of all tensors, those that are shared once. */

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "libhkfmt/convert/convert.h"
+#include "libhkfmt/convert/write_hk.h"
 #include "libhkfmt/hk/ends.h"
 #include "libhkfmt/hk/wire.h"
 #include "tests/lib/sample.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/tensor/narrow.h"
 #include "tests/lib/mk_gguf.h"

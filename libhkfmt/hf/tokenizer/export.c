@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/convert/copying.h"
 #include "libhkfmt/hf/export.h"
 #include "libhkfmt/hf/tokenizer/export.h"
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/convert/copying.h"
 #include "libhkfmt/hf/tokenizer/export.h"
 
 static enum hk_status put_vocab(struct hk_put_tok *p, json_t *model)

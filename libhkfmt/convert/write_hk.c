@@ -1,0 +1,152 @@
+/* An open file as .hk: metadata, table and payloads, and the records of the .hk that it was. */
+
+#include "libhkfmt/convert/write_hk.h"
+#include "libhkfmt/base/bytes.h"
+#include "libhkfmt/base/error.h"
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/convert/convert.h"
+#include "libhkfmt/convert/copying.h"
+#include "libhkfmt/convert/view.h"
+#include "libhkfmt/gguf/keys.h"
+#include "libhkfmt/hk/edit.h"
+#include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/kvlist.h"
+#include "libhkfmt/hk/wire.h"
+#include "libhkfmt/hkmodel.h"
+#include "libhkfmt/safetensors/st.h"
+
+/* The open file that a view was made from. */
+static const struct hk_file *origin_of(const struct hk_file *f)
+{
+    return f->origin != NULL ? f->origin : f;
+}
+
+struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
+{
+    if (f->without_appendix)
+        return (struct hk_bytes){0};
+    f = origin_of(f);
+    const struct hk_part *p = &f->parts[part];
+    if (f->format != HK_FORMAT_HK || p->appendix_n == 0)
+        return (struct hk_bytes){0};
+    return (struct hk_bytes){p->map + p->appendix_at, (size_t)p->appendix_n};
+}
+
+/* Tensors that have another form, decoded to opt->dense. */
+enum hk_status hk_view_for_hk(struct hk_view **out, struct hk_file *f,
+                              const struct hk_convert_options *opt, struct hk_error *err)
+{
+    struct hk_view *v = NULL;
+    enum hk_status st = hk_view_new(&v, f, err);
+    if (st == HK_OK)
+        st = hk_st_decode(v, opt, err);
+    if (st == HK_OK)
+        st = hk_view_ready(v, err);
+    if (st != HK_OK)
+        hk_view_free(&v);
+    *out = v;
+    return st;
+}
+
+static enum hk_status set_metadata(const struct hk_file *f, struct hk_writer *w,
+                                   struct hk_error *err)
+{
+    enum hk_status status = HK_OK;
+    if (f->format == HK_FORMAT_GGUF)
+        status = hk_gguf_refuse_keys(f, err);
+    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++) {
+        const struct hk_kv *kv = &f->kvs[i];
+        /* hk.alignment is the writer's to set. */
+        if (!hk_is_shard_key(f, kv) && !hk_bytes_are(kv->key, "hk.alignment"))
+            status = hk_writer_set(w, kv->key, (enum hk_meta_type)kv->type, kv->value, err);
+    }
+    if (status == HK_OK && f->format == HK_FORMAT_GGUF)
+        status = hk_gguf_note_source(f, w, err);
+    return status;
+}
+
+static enum hk_status add_tensors(const struct hk_file *f, struct hk_writer *w,
+                                  struct hk_error *err)
+{
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i], *target;
+        enum hk_status status = hk_tensor_resolve(f, t, &target, err);
+        if (status != HK_OK)
+            return status;
+        size_t shared = (size_t)(target - f->tensors);
+        if (shared > i)
+            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor %.*s shares a later tensor", HK_STR(t->name));
+        if (t->type > UINT8_MAX)
+            return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                           "tensor %.*s: .hk has no storage type %s", HK_STR(t->name),
+                           hk_type_info(t->type)->name);
+        status = hk_writer_add(w, t, shared, err);
+        if (status != HK_OK)
+            return status;
+    }
+    return HK_OK;
+}
+
+static enum hk_status copy_payloads(struct hk_copying *c, struct hk_error *err)
+{
+    const struct hk_file *f = c->from;
+    enum hk_status status = HK_OK;
+    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++)
+        if (f->tensors[i].type != HK_TYPE_SHARED_REF)
+            status = hk_copy_tensor(c, i, err);
+    return status == HK_OK ? hk_copying_finish(c, err) : status;
+}
+
+static enum hk_status write_hk(struct hk_copying *c, struct hk_bytes appendix, struct hk_out *out,
+                               struct hk_error *err)
+{
+    struct hk_file *f = c->from;
+    enum hk_status status = set_metadata(f, c->writer, err);
+    if (status == HK_OK)
+        status = add_tensors(f, c->writer, err);
+    if (status == HK_OK)
+        status = hk_copying_begin(c, err);
+    if (status == HK_OK)
+        status = hk_writer_begin(c->writer, out, err);
+    if (status == HK_OK)
+        status = copy_payloads(c, err);
+    if (status == HK_OK && appendix.n > 0)
+        status = hk_copy_bytes(c, 0, f->header.appendix_offset, appendix.n, err);
+    return status != HK_OK ? status : hk_writer_finish(c->writer, err);
+}
+
+/* A shard that becomes a file of its own stays what it is; SPLIT is that of a new set. */
+static void choose_split(const struct hk_file *f, const struct hk_writer_options *split,
+                         struct hk_writer_options *o)
+{
+    if (split != NULL) {
+        o->split_index = split->split_index;
+        o->split_count = split->split_count;
+    } else if (f->format == HK_FORMAT_HK && f->part_count == 1) {
+        o->split_index = f->header.split_index;
+        o->split_count = f->header.split_count;
+    }
+}
+
+enum hk_status hk_write_hk(struct hk_file *f, const struct hk_convert_options *opt,
+                           const struct hk_writer_options *split, struct hk_out *out,
+                           struct hk_error *err)
+{
+    const struct hk_bytes appendix =
+        opt->history == HK_HISTORY_DROP ? (struct hk_bytes){0} : hk_appendix_bytes(f, 0);
+    struct hk_writer_options options = {.size = sizeof options,
+                                        .alignment = opt->alignment,
+                                        .appendix_size = appendix.n,
+                                        .room = opt->room};
+    if (f->format == HK_FORMAT_HK)
+        options.flags = f->header.flags;
+    choose_split(f, split, &options);
+    struct hk_copying c = {.from = f, .opt = opt, .all = appendix.n};
+    enum hk_status status = hk_writer_new(&c.writer, &options, err);
+    if (status == HK_OK)
+        status = write_hk(&c, appendix, out, err);
+    hk_copying_end(&c);
+    hk_writer_free(&c.writer);
+    return status;
+}
