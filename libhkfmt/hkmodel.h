@@ -209,6 +209,8 @@ HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer_of(const struct hk_bytes 
  * else the architecture does. */
 enum hk_rotation { HK_ROTATION_UNKNOWN, HK_ROTATION_PAIRS, HK_ROTATION_HALVES };
 HK_API enum hk_rotation hk_file_rotation(const struct hk_file *f);
+/* Whether KEY says nothing but that. */
+HK_API bool hk_is_rotation_key(struct hk_bytes key);
 /* Rows (elements of a vector) of a head of T, a tensor of F that is rotated whole; 0 for any other
  * and where the metadata do not say. */
 HK_API uint64_t hk_tensor_head_rows(const struct hk_file *f, const struct hk_tensor *t);

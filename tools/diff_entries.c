@@ -235,7 +235,7 @@ static void take_metadata_pair(struct diff *d, const struct diff_pair *p)
                          .b = p->b != DIFF_NONE ? hk_kv_at(d->b, p->b) : NULL};
     bool both = kv.a != NULL && kv.b != NULL;
     /* Tensors are compared in one order of rows, so which of them a file has is no difference. */
-    if (diff_orders_known(d) && hk_bytes_are(kv.a != NULL ? kv.a->key : kv.b->key, "hk.rope_style"))
+    if (diff_orders_known(d) && hk_is_rotation_key(kv.a != NULL ? kv.a->key : kv.b->key))
         return;
     bool ignored = is_ignored_key(d->options, kv.a != NULL ? kv.a->key : kv.b->key);
     if (both && same_metadata_value(&kv))

@@ -165,8 +165,9 @@ static enum hk_status check_head(const struct opening *o)
         return HK_OK;
     if (!hk_tensors_are_equal(f, head, embedding))
         return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "lm_head.weight is not model.embed_tokens.weight, though config.json has "
-                       "tie_word_embeddings");
+                       "%s is not %s, though config.json has tie_word_embeddings",
+                       hk_tensor_role_name_in_hf(HK_ROLE_OUTPUT),
+                       hk_tensor_role_name_in_hf(HK_ROLE_EMBEDDING));
     const size_t at = (size_t)(head - f->tensors);
     f->tensor_count--;
     memmove(&f->tensors[at], &f->tensors[at + 1], (f->tensor_count - at) * sizeof *f->tensors);
@@ -245,9 +246,8 @@ static enum hk_status check_vocabulary(const struct opening *o)
     hk_array_free(&tokens);
     if (count <= o->c.model.vocab)
         return HK_OK;
-    return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
-                   "the tokenizer has %u tokens, model.embed_tokens.weight %u rows", count,
-                   o->c.model.vocab);
+    return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET, "the tokenizer has %u tokens, %s %u rows",
+                   count, hk_tensor_role_name_in_hf(HK_ROLE_EMBEDDING), o->c.model.vocab);
 }
 
 static struct hk_kv *find_kv(struct hk_kv *kvs, size_t count, struct hk_bytes key)

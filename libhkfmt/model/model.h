@@ -162,8 +162,9 @@ const struct hk_tensor_row *hk_tensor_row(size_t i); /* NULL past the last */
 bool hk_tensor_row_is_of(const struct hk_tensor_row *row, const struct hk_family *family);
 /* Its whole name in LAYER, as GGUF (and .hk) or transformers have it, to OUT (HK_MAX_NAME + 1). */
 void hk_tensor_row_name(const struct hk_tensor_row *row, uint32_t layer, bool gguf, char *out);
-/* The name in GGUF of a tensor that is in no layer. */
+/* What GGUF, and what transformers, calls a tensor that is in no layer. */
 const char *hk_tensor_role_name(enum hk_tensor_role role);
+const char *hk_tensor_role_name_in_hf(enum hk_tensor_role role);
 uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent);
 
 /* Write the other name of NAME, terminated, to OUT (HK_MAX_NAME + 1 bytes). HK_E_UNSUPPORTED: it is

@@ -17,6 +17,11 @@ enum hk_rotation hk_file_rotation(const struct hk_file *f)
     return p.halves ? HK_ROTATION_HALVES : HK_ROTATION_PAIRS;
 }
 
+bool hk_is_rotation_key(struct hk_bytes key)
+{
+    return hk_bytes_are(key, hk_key_text("", HK_KEY_ROPE_STYLE).s);
+}
+
 uint64_t hk_tensor_head_rows(const struct hk_file *f, const struct hk_tensor *t)
 {
     struct hk_model_params p;

@@ -64,12 +64,22 @@ void hk_tensor_row_name(const struct hk_tensor_row *row, uint32_t layer, bool gg
         snprintf(out, HK_MAX_NAME + 1, "%s", name);
 }
 
+static const struct hk_tensor_row *row_of_role(enum hk_tensor_role role)
+{
+    size_t i = 0;
+    while (tensor_rows[i].role != role)
+        i++;
+    return &tensor_rows[i];
+}
+
 const char *hk_tensor_role_name(enum hk_tensor_role role)
 {
-    for (size_t i = 0; i < TENSOR_ROWS; i++)
-        if (tensor_rows[i].role == role)
-            return tensor_rows[i].gguf;
-    return NULL;
+    return row_of_role(role)->gguf;
+}
+
+const char *hk_tensor_role_name_in_hf(enum hk_tensor_role role)
+{
+    return row_of_role(role)->hf;
 }
 
 /* "PREFIX12.REST" becomes REST and 12. One spelling a number: no zeros in front. */

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Each key of a model's metadata stands as one string in libhkfmt, engine and tools: in the table that lists it.
+# Each key of a model's metadata, and each name of a tensor or a class, stands as one string in libhkfmt, engine and
+# tools: in the table that lists it.
 . tests/tap.sh
 
 work=$(mktemp -d)
@@ -31,5 +32,40 @@ none 'each tokenizer key is spelled once' "$(keys $vocabulary | spelled)"
 none 'no tokenizer key is spelled that the table does not list' \
     "$(grep -oE 'tokenizer[.](ggml|hk)[.][a-z0-9_.]*|hk[.]hf[.](tokenizer|special)[a-z0-9_.]*' "$work/strings" |
         grep -vxF "$(keys $vocabulary)")"
+
+# Hyperparameters: most stand behind the architecture's name, or a format for it.
+model_keys() {
+    sed -nE 's/^ *\[HK_KEY_[A-Z0-9_]+\] *= \{"([a-z_.]+)",.*/\1/p' libhkfmt/model/keys.c
+}
+
+# spelled_behind_any: as spelled, also behind a dot.
+spelled_behind_any() {
+    while IFS= read -r key; do
+        pattern=$(printf '%s\n' "$key" | sed 's/\./[.]/g')
+        count=$(grep -cE "(^|[^a-zA-Z0-9_])$pattern([^a-zA-Z0-9_.]|[.]?$|[.][^a-zA-Z0-9_])" "$work/strings")
+        [ "$count" -eq 1 ] || echo "$key $count"
+    done
+}
+
+works 'the table of hyperparameter keys is found' test "$(model_keys | wc -l)" -gt 30
+none 'each hyperparameter key is spelled once' "$(model_keys | grep -vx vocab_size | spelled_behind_any)"
+# config.json calls a field so, which is read in one file and written in another.
+same 'vocab_size is a key, and a field of config.json' 3 "$(grep -cx vocab_size "$work/strings")"
+none 'no key of a rope is spelled that the table does not list' \
+    "$(grep -oE 'hk[.]rope[a-z0-9_.]*|[%a-z0-9]+[.]rope[.][a-z0-9_.]*|rope[.](scaling|freq|dim|scale)[a-z0-9_.]*' \
+        "$work/strings" | grep -vxF "$(model_keys)")"
+
+# Names of tensors, as GGUF and transformers have them, and of classes.
+tensor_names() {
+    sed -nE '/^ *(ONCE|LAYER)\([A-Z_]+,/p' libhkfmt/model/tensors.c | grep -oE '"[a-z_.]+"' | tr -d '"'
+}
+class_names() {
+    sed -nE 's/^ *\.class_name = "([A-Za-z0-9]+)",.*/\1/p' libhkfmt/model/families.c
+}
+
+works 'the table of tensors is found' test "$(tensor_names | wc -l)" -gt 30
+none 'each name of a tensor is spelled once' "$(tensor_names | spelled)"
+works 'the table of families is found' test "$(class_names | wc -l)" -gt 3
+none 'each name of a class is spelled once' "$(class_names | spelled)"
 
 finish

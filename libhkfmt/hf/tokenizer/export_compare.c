@@ -68,9 +68,11 @@ static enum hk_status read_again(const struct hk_put_tok *p, struct hk_kvlist *o
 {
     struct hk_hf_config config = {0};
     struct hk_bytes text;
-    enum hk_status s = hk_hf_stored_json(p->f, "hk.hf.config", &text, &config.json, err);
+    enum hk_status s =
+        hk_hf_stored_json(p->f, hk_key_text("", HK_KEY_CONFIG).s, &text, &config.json, err);
     if (s == HK_OK)
-        s = hk_hf_stored_json(p->f, "hk.hf.generation_config", &text, &config.generation, err);
+        s = hk_hf_stored_json(p->f, hk_key_text("", HK_KEY_GENERATION_CONFIG).s, &text,
+                              &config.generation, err);
     struct hk_tok t = {
         .dir = "", .config = &config, .out = out, .err = err, .unk = -1, .bos = -1, .eos = -1};
     t.json = json_incref(p->t.json);
