@@ -141,7 +141,7 @@ const float *hke_logits(const struct hke_context *c)
 
 /* ---- evaluating ---- */
 
-static enum hk_status check_token_ids(const struct hke_context *c, const uint32_t *id, size_t n,
+static enum hk_status check_evaluated_ids(const struct hke_context *c, const uint32_t *id, size_t n,
                                       struct hk_error *err)
 {
     if (n == 0)
@@ -191,7 +191,7 @@ static enum hk_status eval_batch(struct hke_context *c, const uint32_t *id, size
 enum hk_status hke_eval(struct hke_context *c, const uint32_t *id, size_t n, hke_logits_fn *fn,
                         void *arg, struct hk_error *err)
 {
-    enum hk_status st = check_token_ids(c, id, n, err);
+    enum hk_status st = check_evaluated_ids(c, id, n, err);
     if (st == HK_OK)
         st = backend_of(c)->reserve(c->runner, &c->sequence, c->sequence.used + n, err);
     for (size_t done = 0; done < n && st == HK_OK;) {

@@ -120,6 +120,16 @@ static enum hk_status add_kv_block(struct hke_cpu *c, struct hke_kv *kv, size_t 
     return HK_OK;
 }
 
+static void free_kv(const struct hke_cpu *c, struct hke_kv *kv)
+{
+    for (size_t i = 0; kv != NULL && i < c->plan->caches; i++) {
+        for (size_t k = 0; k < kv->cache[i].blocks; k++)
+            free(kv->cache[i].block[k]);
+        free(kv->cache[i].block);
+    }
+    free(kv);
+}
+
 static enum hk_status new_kv(const struct hke_cpu *c, struct hke_kv **out, struct hk_error *err)
 {
     struct hke_kv *kv = calloc(1, sizeof *kv);
@@ -128,8 +138,12 @@ static enum hk_status new_kv(const struct hke_cpu *c, struct hke_kv **out, struc
         kv->cache[i].block = calloc(blocks_for(c->opt.positions), sizeof *kv->cache[i].block);
         good = kv->cache[i].block != NULL;
     }
+    if (!good) {
+        free_kv(c, kv);
+        return hk_fail_nomem(err);
+    }
     *out = kv;
-    return good ? HK_OK : hk_fail_nomem(err);
+    return HK_OK;
 }
 
 enum hk_status hke_cpu_reserve(struct hke_runner *r, struct hke_sequence *s, size_t positions,
@@ -147,13 +161,7 @@ enum hk_status hke_cpu_reserve(struct hke_runner *r, struct hke_sequence *s, siz
 
 void hke_cpu_release(struct hke_runner *r, struct hke_sequence *s)
 {
-    const struct hke_cpu *c = (struct hke_cpu *)r;
-    for (size_t i = 0; s->kv != NULL && i < c->plan->caches; i++) {
-        for (size_t k = 0; k < s->kv->cache[i].blocks; k++)
-            free(s->kv->cache[i].block[k]);
-        free(s->kv->cache[i].block);
-    }
-    free(s->kv);
+    free_kv((struct hke_cpu *)r, s->kv);
     s->kv = NULL;
     s->used = 0;
 }

@@ -10,46 +10,6 @@
 
 /* ---- one tensor ---- */
 
-/* Those of 0 are not there. */
-struct tensor_shape {
-    size_t stack, rows, cols;
-};
-
-enum { SHAPE_TEXT = 96 };
-
-/* "16 x 8" into TEXT. */
-static void print_shape(char text[SHAPE_TEXT], const uint64_t *dim, unsigned ndim)
-{
-    size_t at = 0;
-    text[0] = '\0';
-    for (unsigned i = 0; i < ndim && at < SHAPE_TEXT; i++)
-        at +=
-            (size_t)snprintf(text + at, SHAPE_TEXT - at, "%s%" PRIu64, i > 0 ? " x " : "", dim[i]);
-}
-
-static enum hk_status find_tensor(const struct hk_tensor **out, const struct hk_file *f,
-                                  const char *name, const struct tensor_shape *shape,
-                                  struct hk_error *err)
-{
-    char is[SHAPE_TEXT], want[SHAPE_TEXT];
-    const uint64_t dim[] = {shape->stack, shape->rows, shape->cols};
-    const unsigned ndim = shape->stack > 0 ? 3 : shape->rows > 0 ? 2 : 1, absent = 3 - ndim;
-    const struct hk_tensor *t = hk_tensor_find(f, name);
-    if (t == NULL)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", name);
-    bool fits = t->ndim == ndim;
-    for (unsigned i = 0; fits && i < ndim; i++)
-        fits = t->shape[i] == dim[absent + i];
-    if (fits) {
-        *out = t;
-        return HK_OK;
-    }
-    print_shape(is, t->shape, t->ndim);
-    print_shape(want, dim + absent, ndim);
-    return hk_fail(err, HK_E_FORMAT, t->entry_offset, "tensor %.*s is %s, but the model has it %s",
-                   HK_STR(t->name), is, want);
-}
-
 enum hk_status hke_bind_weight(struct hke_weight *out, const struct hk_file *f,
                                const struct hk_tensor *t, size_t row_begin, size_t rows,
                                struct hk_error *err)
@@ -88,6 +48,8 @@ void hke_to_file_order(float *x, size_t n)
 
 /* ---- all tensors ---- */
 
+enum { SHAPE_TEXT = 96 };
+
 struct builder {
     struct hke_plan *plan;
     const struct hk_model_params *params;
@@ -97,8 +59,8 @@ struct builder {
     const struct hk_tensor **bound; /* tensors that have a place: COUNT of them */
     size_t count;
     uint64_t budget; /* elements that matrices may still have */
-    struct hke_weight
-        *matrix[HK_TENSOR_ROLES]; /* of the model, and of the layer that is being built */
+    /* Of the model, and of the layer that is being built. */
+    struct hke_weight *matrix[HK_TENSOR_ROLES];
     const float *vector[HK_TENSOR_ROLES];
     struct hk_error *err;
     enum hk_status st; /* of the first failure: after it nothing is bound */
@@ -169,13 +131,37 @@ static enum hk_status decode_vector(struct builder *b, const struct hk_tensor *t
     return HK_OK;
 }
 
+/* "16 x 8", or "8" of a vector, into TEXT. */
+static void print_shape(char text[SHAPE_TEXT], const uint64_t *dim, unsigned ndim)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < ndim && at < SHAPE_TEXT; i++)
+        at +=
+            (size_t)snprintf(text + at, SHAPE_TEXT - at, "%s%" PRIu64, i > 0 ? " x " : "", dim[i]);
+}
+
+static enum hk_status check_shape(const struct builder *b, const struct hk_tensor *t,
+                                  const struct hk_model_tensor *as)
+{
+    const uint64_t dims[] = {as->rows, as->cols}, *dim = as->rows > 0 ? dims : dims + 1;
+    const unsigned ndim = as->rows > 0 ? 2 : 1;
+    if (t->ndim == ndim && memcmp(t->shape, dim, ndim * sizeof *dim) == 0)
+        return HK_OK;
+    char is[SHAPE_TEXT], want[SHAPE_TEXT];
+    print_shape(is, t->shape, t->ndim);
+    print_shape(want, dim, ndim);
+    return hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
+                   "tensor %.*s is %s, but the model has it %s", HK_STR(t->name), is, want);
+}
+
+/* Optional ones may not be there. */
 static enum hk_status bind_tensor(struct builder *b, const struct hk_model_tensor *as)
 {
-    const struct tensor_shape shape = {0, as->rows, as->cols};
-    const struct hk_tensor *t = NULL;
-    if (as->optional && hk_tensor_find(b->plan->file, as->name) == NULL)
+    const struct hk_tensor *t = hk_tensor_find(b->plan->file, as->name);
+    if (t == NULL)
         return HK_OK;
-    enum hk_status st = find_tensor(&t, b->plan->file, as->name, &shape, b->err);
+    enum hk_status st = check_shape(b, t, as);
     if (st != HK_OK)
         return st;
     b->bound[b->count++] = t;
@@ -365,15 +351,30 @@ static enum hk_status refuse_unbound(struct builder *b)
 
 enum { MODEL_STEPS = 2, LAYER_STEPS = 5 }; /* as add_steps() makes them */
 
-/* Layers are no more than the file's tensors. */
+/* Every tensor that has to be there is: so the plan is not much larger than the file's table. */
+static enum hk_status count_tensors(const struct builder *b, size_t *matrices, size_t *vectors)
+{
+    struct hk_model_tensor t;
+    *matrices = *vectors = 0;
+    for (size_t at = 0; hk_model_tensor_next(b->params, &at, &t);) {
+        if (!t.optional && hk_tensor_find(b->plan->file, t.name) == NULL)
+            return hk_fail(b->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", t.name);
+        *(t.rows > 0 ? matrices : vectors) += 1;
+    }
+    return HK_OK;
+}
+
 static enum hk_status allocate_plan(struct builder *b)
 {
     struct hke_plan *p = b->plan;
-    const size_t roles = (size_t)HK_TENSOR_ROLES * (p->layers + 1);
+    size_t matrices, vectors;
+    enum hk_status st = count_tensors(b, &matrices, &vectors);
+    if (st != HK_OK)
+        return st;
     p->step = calloc(MODEL_STEPS + (size_t)LAYER_STEPS * p->layers, sizeof *p->step);
-    p->weight = calloc(roles, sizeof *p->weight);
-    p->vector = calloc(roles, sizeof *p->vector);
-    b->bound = calloc(roles, sizeof *b->bound);
+    p->weight = calloc(matrices, sizeof *p->weight);
+    p->vector = calloc(vectors, sizeof *p->vector);
+    b->bound = calloc(matrices + vectors, sizeof(struct hk_tensor *));
     return p->step != NULL && p->weight != NULL && p->vector != NULL && b->bound != NULL
                ? HK_OK
                : hk_fail_nomem(b->err);
