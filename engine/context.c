@@ -142,7 +142,7 @@ const float *hke_logits(const struct hke_context *c)
 /* ---- evaluating ---- */
 
 static enum hk_status check_evaluated_ids(const struct hke_context *c, const uint32_t *id, size_t n,
-                                      struct hk_error *err)
+                                          struct hk_error *err)
 {
     if (n == 0)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "no tokens to evaluate");

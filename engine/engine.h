@@ -44,7 +44,7 @@ enum hke_activations {
 };
 
 struct hke_context_options {
-    size_t positions; /* most of them; 0: what the model was made for */
+    size_t positions; /* maximum; 0: what the model was made for */
     size_t batch;     /* positions computed together; 0: 512. Only time and memory depend on it */
     bool every_logit; /* hke_eval() gives the logits of all positions, not only of the last */
     const struct hkk_table *kernels; /* NULL: the best that run here. Only time depends on it */
@@ -67,7 +67,7 @@ const struct hke_model *hke_context_model(const struct hke_context *c);
 void hke_context_reset(struct hke_context *c);
 /* Forget all but the first POSITIONS of it, as long as there are more; memory is kept. */
 void hke_context_rewind(struct hke_context *c, size_t positions);
-size_t hke_context_positions(const struct hke_context *c); /* most of them */
+size_t hke_context_positions(const struct hke_context *c); /* maximum */
 size_t hke_context_used(const struct hke_context *c);
 /* What it computes with. */
 unsigned hke_context_threads(const struct hke_context *c);
@@ -103,7 +103,7 @@ typedef bool hke_token_fn(void *arg, uint32_t id);
 struct hke_generate_options {
     const uint32_t *prompt; /* at least one id */
     size_t prompt_count;
-    size_t most; /* ids to generate; SIZE_MAX: until an end token or the context's end */
+    size_t max_tokens;                     /* SIZE_MAX: until an end token or the context's end */
     const struct hke_tokenizer *tokenizer; /* for the end tokens; NULL: there are none */
     hke_token_fn *token;
     void *arg;

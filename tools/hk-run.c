@@ -184,7 +184,7 @@ static enum hk_status generate_text(struct run *r)
     const struct hke_generate_options opt = {
         .prompt = r->prompt.id,
         .prompt_count = r->prompt.n,
-        .most = most,
+        .max_tokens = most,
         .tokenizer = r->tokenizer,
         .token = take_token,
         .arg = r,

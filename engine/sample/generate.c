@@ -54,7 +54,8 @@ static enum hk_status choose(const struct hke_context *c, const struct hke_gener
     out->count++;
     bool wanted = opt->token(opt->arg, *id);
     out->finish = wanted ? HKE_FINISH_LENGTH : HKE_FINISH_CALLER;
-    *go_on = wanted && out->count < opt->most && hke_context_used(c) < hke_context_positions(c);
+    *go_on =
+        wanted && out->count < opt->max_tokens && hke_context_used(c) < hke_context_positions(c);
     return HK_OK;
 }
 
@@ -71,7 +72,7 @@ enum hk_status hke_generate(struct hke_context *c, const struct hke_generate_opt
     st = hke_eval(c, opt->prompt, opt->prompt_count, NULL, NULL, err);
     double prompted = seconds();
     g.prompt_seconds = prompted - start;
-    bool go_on = opt->most > 0;
+    bool go_on = opt->max_tokens > 0;
     while (st == HK_OK && go_on) {
         uint32_t id;
         st = choose(c, opt, &g, &id, &go_on, err);

@@ -187,7 +187,7 @@ static size_t agreement(const char *model, const json_t *stored, enum hke_activa
     const struct hke_generate_options opt = {
         .prompt = prompt,
         .prompt_count = ids_of(json_object_get(stored, "prompt_ids"), prompt),
-        .most = n,
+        .max_tokens = n,
         .token = hear,
         .arg = &got,
     };

@@ -331,7 +331,7 @@ static void check_generate(void)
     struct heard h = {0};
     struct hke_generated g = {0};
     struct hke_generate_options opt = {
-        .prompt = id, .prompt_count = 11, .most = SIZE_MAX, .token = hear, .arg = &h};
+        .prompt = id, .prompt_count = 11, .max_tokens = SIZE_MAX, .token = hear, .arg = &h};
     if (!ok(start(&b, "qwen3", as_is, (struct hke_context_options){.positions = 10}), "starts"))
         return;
     ok(says(hke_generate(b.ctx, &opt, &g, &err), HK_E_RANGE, &err,
@@ -346,7 +346,7 @@ static void check_generate(void)
     h.n = 0;
     ok(hke_generate(b.ctx, &opt, &g, &err) == HK_OK && g.count == 7 && h.n == 7, "to the edge");
     hke_context_reset(b.ctx);
-    opt.most = 3;
+    opt.max_tokens = 3;
     h.n = 0;
     ok(hke_generate(b.ctx, &opt, &g, &err) == HK_OK && g.count == 3 && h.n == 3,
        "as many as asked");
@@ -365,7 +365,7 @@ static size_t below_three(double tokens)
     struct heard h = {0};
     struct hke_generated g;
     struct hke_generate_options opt = {
-        .prompt = id, .prompt_count = 2, .most = 100, .token = hear, .arg = &h};
+        .prompt = id, .prompt_count = 2, .max_tokens = 100, .token = hear, .arg = &h};
     if (!start(&b, "llama", (struct mini_change){MINI_TOKENS, "", tokens, NULL},
                (struct hke_context_options){0}) ||
         hke_generate(b.ctx, &opt, &g, NULL) != HK_OK)
@@ -394,7 +394,7 @@ static void check_choice(void)
     struct heard h = {0};
     struct hke_generated g;
     struct hke_generate_options opt = {
-        .prompt = text, .prompt_count = 4, .most = 9, .token = hear, .arg = &h};
+        .prompt = text, .prompt_count = 4, .max_tokens = 9, .token = hear, .arg = &h};
     bool started =
         start(&b, "llama", (struct mini_change){MINI_NAN, "blk.0.ffn_up.weight", 0, NULL},
               (struct hke_context_options){0});

@@ -53,7 +53,7 @@ static bool run(const struct hke_model *m, const struct hke_context_options *opt
     struct hke_context *c;
     struct hke_generated g;
     const struct hke_generate_options more = {
-        .prompt = id, .prompt_count = SHORT, .most = GENERATED, .token = hear, .arg = out};
+        .prompt = id, .prompt_count = SHORT, .max_tokens = GENERATED, .token = hear, .arg = out};
     for (uint32_t i = 0; i < TEXT; i++)
         id[i] = (i * 37 + 260) % VOCAB;
     memset(out, 0, sizeof *out);
