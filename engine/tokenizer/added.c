@@ -82,8 +82,8 @@ static enum hk_status collect(struct hke_tokenizer *t, bool normalised, struct h
 
 enum hk_status hke_tok_added_build(struct hke_tokenizer *t, struct hk_error *err)
 {
-    enum hk_status s = collect(t, false, err);
-    return s == HK_OK ? collect(t, true, err) : s;
+    enum hk_status st = collect(t, false, err);
+    return st == HK_OK ? collect(t, true, err) : st;
 }
 
 /* First of [LOW, HIGH), whose texts agree in K bytes and are longer, with byte K at least C. */

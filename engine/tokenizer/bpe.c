@@ -116,8 +116,8 @@ static enum hk_status index_merges(struct loading *l, const struct hk_array *a, 
     l->joined = malloc((size_t)l->t->piece.off[l->t->piece.n] * 2 + 1);
     if (l->merge == NULL || l->joined == NULL)
         return hk_fail_nomem(err);
-    enum hk_status s = resolve_all(l, a, pairs, n, err);
-    return s == HK_OK ? hke_tok_merges_build(&l->t->merges, l->merge, n, err) : s;
+    enum hk_status st = resolve_all(l, a, pairs, n, err);
+    return st == HK_OK ? hke_tok_merges_build(&l->t->merges, l->merge, n, err) : st;
 }
 
 /* The same list of strings without the inner brackets of a json array of pairs. *PAIRS false: it
@@ -162,15 +162,15 @@ static enum hk_status read_json(const struct hk_kv *kv, struct hk_array *a, bool
     if (flat == NULL)
         return hk_fail_nomem(err);
     struct hk_kv copy = *kv;
-    enum hk_status s;
+    enum hk_status st;
     copy.value.p = flat;
     if (flatten(kv->value, flat, &copy.value.n, pairs))
-        s = hk_kv_array(&copy, HK_ARRAY_STRING, a, err);
+        st = hk_kv_array(&copy, HK_ARRAY_STRING, a, err);
     else
-        s = hk_fail(err, HK_E_FORMAT, kv->offset, "%s: not a list of pairs",
-                    hk_vocab_key(HK_VOCAB_MERGES));
+        st = hk_fail(err, HK_E_FORMAT, kv->offset, "%s: not a list of pairs",
+                     hk_vocab_key(HK_VOCAB_MERGES));
     free(flat);
-    return s;
+    return st;
 }
 
 static enum hk_status load_merges(struct loading *l, const struct hk_file *f, struct hk_error *err)
@@ -182,13 +182,13 @@ static enum hk_status load_merges(struct loading *l, const struct hk_file *f, st
     l->offset = kv->offset;
     struct hk_array a;
     bool pairs = false;
-    enum hk_status s = kv->type == HK_META_JSON ? read_json(kv, &a, &pairs, err)
-                                                : hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
-    if (s != HK_OK)
-        return s;
-    s = index_merges(l, &a, pairs, err);
+    enum hk_status st = kv->type == HK_META_JSON ? read_json(kv, &a, &pairs, err)
+                                                 : hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
+    if (st != HK_OK)
+        return st;
+    st = index_merges(l, &a, pairs, err);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 /* The token of each byte is the piece of its one character in the byte alphabet. */
@@ -208,16 +208,16 @@ enum hk_status hke_tok_bpe_load(struct hke_tokenizer *t, const struct hk_file *f
 {
     struct loading l = {.t = t};
     find_bytes(t);
-    enum hk_status s = hke_tok_key_bool(f, HK_VOCAB_IGNORE_MERGES, &t->ignore_merges, err);
-    if (s == HK_OK)
-        s = hke_tok_table_build(&t->words, &t->piece, NULL, err);
-    if (s == HK_OK)
-        s = load_merges(&l, f, err);
+    enum hk_status st = hke_tok_key_bool(f, HK_VOCAB_IGNORE_MERGES, &t->ignore_merges, err);
+    if (st == HK_OK)
+        st = hke_tok_table_build(&t->words, &t->piece, NULL, err);
+    if (st == HK_OK)
+        st = load_merges(&l, f, err);
     free(l.merge);
     free(l.joined);
     if (!t->ignore_merges)
         hke_tok_table_free(&t->words);
-    return s;
+    return st;
 }
 
 /* The word in the byte alphabet is looked up among the pieces: for whole words before merging. */
@@ -251,14 +251,14 @@ enum hk_status hke_tok_bpe_text(struct tok_run *r, struct hk_bytes text)
         unsigned n;
         while (q < end && (n = hk_utf8_length(q, end)) > 0)
             q += n;
-        enum hk_status s =
+        enum hk_status st =
             q > p ? hke_tok_pre_split(r, (struct hk_bytes){p, (size_t)(q - p)}) : HK_OK;
         for (p = q; q < end && hk_utf8_length(q, end) == 0;)
             q++;
-        if (s == HK_OK && q > p)
-            s = hke_tok_word(r, p, (size_t)(q - p));
-        if (s != HK_OK)
-            return s;
+        if (st == HK_OK && q > p)
+            st = hke_tok_word(r, p, (size_t)(q - p));
+        if (st != HK_OK)
+            return st;
         p = q;
     }
     return HK_OK;

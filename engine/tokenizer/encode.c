@@ -42,10 +42,10 @@ enum hk_status hke_tok_emit_bytes(struct tok_run *r, const uint8_t *p, size_t n)
         return hk_fail(r->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "text: the vocabulary has no token for byte 0x%02x", p[i]);
     }
-    enum hk_status s = HK_OK;
-    for (size_t i = 0; i < n && s == HK_OK; i++)
-        s = hke_tok_emit(r, t->byte[p[i]]);
-    return s;
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < n && st == HK_OK; i++)
+        st = hke_tok_emit(r, t->byte[p[i]]);
+    return st;
 }
 
 enum hk_status hke_tok_check_work(const struct tok_run *r, const char *what)
@@ -76,9 +76,9 @@ static enum hk_status make_word(struct tok_run *r, const uint8_t *p, size_t n)
 {
     if (r->t->ignore_merges) {
         uint32_t id;
-        enum hk_status s = hke_tok_bpe_whole(r, p, n, &id);
-        if (s != HK_OK || id != TOK_NONE)
-            return s == HK_OK ? hke_tok_emit(r, id) : s;
+        enum hk_status st = hke_tok_bpe_whole(r, p, n, &id);
+        if (st != HK_OK || id != TOK_NONE)
+            return st == HK_OK ? hke_tok_emit(r, id) : st;
     }
     return hke_tok_merge_word(r, p, n);
 }
@@ -86,22 +86,22 @@ static enum hk_status make_word(struct tok_run *r, const uint8_t *p, size_t n)
 enum hk_status hke_tok_word(struct tok_run *r, const uint8_t *p, size_t n)
 {
     struct tok_cached *c = cached(r, p, n);
-    enum hk_status s = HK_OK;
+    enum hk_status st = HK_OK;
     if (c != NULL && c->n == n && memcmp(c->word, p, n) == 0) {
-        for (unsigned i = 0; i < c->ids && s == HK_OK; i++)
-            s = hke_tok_emit(r, c->id[i]);
-        return s;
+        for (unsigned i = 0; i < c->ids && st == HK_OK; i++)
+            st = hke_tok_emit(r, c->id[i]);
+        return st;
     }
     size_t first = r->out->n;
-    s = make_word(r, p, n);
+    st = make_word(r, p, n);
     size_t ids = r->out->n - first;
-    if (s == HK_OK && c != NULL && ids <= CACHED_IDS) {
+    if (st == HK_OK && c != NULL && ids <= CACHED_IDS) {
         c->n = (uint8_t)n;
         c->ids = (uint8_t)ids;
         memcpy(c->word, p, n);
         memcpy(c->id, r->out->id + first, ids * sizeof *c->id);
     }
-    return s;
+    return st;
 }
 
 /* ---- the text ---- */
@@ -130,9 +130,9 @@ static enum hk_status up_to_token(struct tok_run *r, unsigned level, struct hk_b
         at = hke_tok_spaces_before(text, from, at);
     if ((flags & HK_ADDED_RSTRIP) != 0)
         *to = hke_tok_spaces_behind(text, *to);
-    enum hk_status s =
+    enum hk_status st =
         encode_level(r, level + 1, (struct hk_bytes){text.p + from, at - from}, prefix);
-    return s == HK_OK ? hke_tok_emit(r, found->id) : s;
+    return st == HK_OK ? hke_tok_emit(r, found->id) : st;
 }
 
 static enum hk_status between_tokens(struct tok_run *r, unsigned level, struct hk_bytes text,
@@ -146,15 +146,15 @@ static enum hk_status between_tokens(struct tok_run *r, unsigned level, struct h
             a->first[first] == a->first[first + 1]
                 ? NULL
                 : hke_tok_added_match(r->t, a, text, at, r->special, &r->work);
-        enum hk_status s = hke_tok_check_work(r, "added tokens");
-        if (s == HK_OK && found == NULL) {
+        enum hk_status st = hke_tok_check_work(r, "added tokens");
+        if (st == HK_OK && found == NULL) {
             at++;
             continue;
         }
-        if (s == HK_OK)
-            s = up_to_token(r, level, text, from, at, found, prefix, &from);
-        if (s != HK_OK)
-            return s;
+        if (st == HK_OK)
+            st = up_to_token(r, level, text, from, at, found, prefix, &from);
+        if (st != HK_OK)
+            return st;
         at = from;
         prefix = !r->t->prefix_first;
     }
@@ -209,17 +209,17 @@ enum hk_status hke_encode(const struct hke_tokenizer *t, struct hk_bytes text, u
     bool ends = (options & HKE_ADD_SPECIAL) != 0, starts = (options & HKE_CONTINUED) == 0;
     r.budget = (uint64_t)text.n * PER_BYTE + ALWAYS;
     r.special = (options & HKE_PARSE_SPECIAL) != 0;
-    enum hk_status s = prepare(&r, text) ? HK_OK : hk_fail_nomem(err);
-    if (s == HK_OK && ends && starts && hke_adds_bos(t))
-        s = hke_tok_emit(&r, (uint32_t)t->bos);
-    if (s == HK_OK)
-        s = encode_level(&r, 0, text, starts);
-    if (s == HK_OK && ends && (options & HKE_TO_BE_CONTINUED) == 0 && hke_adds_eos(t))
-        s = hke_tok_emit(&r, (uint32_t)t->eos);
-    if (s != HK_OK)
+    enum hk_status st = prepare(&r, text) ? HK_OK : hk_fail_nomem(err);
+    if (st == HK_OK && ends && starts && hke_adds_bos(t))
+        st = hke_tok_emit(&r, (uint32_t)t->bos);
+    if (st == HK_OK)
+        st = encode_level(&r, 0, text, starts);
+    if (st == HK_OK && ends && (options & HKE_TO_BE_CONTINUED) == 0 && hke_adds_eos(t))
+        st = hke_tok_emit(&r, (uint32_t)t->eos);
+    if (st != HK_OK)
         out->n = before;
     release(&r);
-    return s;
+    return st;
 }
 
 void hke_ids_free(struct hke_ids *ids)

@@ -179,10 +179,10 @@ enum hk_status hke_tok_merge_word(struct tok_run *r, const uint8_t *p, size_t n)
     r->heap_n = 0;
     if (!make_symbols(r, p, n) || !merge_all(r, p))
         return hk_fail_nomem(r->err);
-    enum hk_status s = HK_OK;
-    for (uint32_t i = 0; i != TOK_NONE && s == HK_OK; i = r->symbol[i].next) {
+    enum hk_status st = HK_OK;
+    for (uint32_t i = 0; i != TOK_NONE && st == HK_OK; i = r->symbol[i].next) {
         struct tok_symbol sym = r->symbol[i];
-        s = r->unused_split != NULL ? emit_unused(r, p, sym) : emit_symbol(r, p, sym);
+        st = r->unused_split != NULL ? emit_unused(r, p, sym) : emit_symbol(r, p, sym);
     }
-    return s;
+    return st;
 }

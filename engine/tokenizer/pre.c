@@ -164,43 +164,43 @@ static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern, 
                        hk_vocab_key(HK_VOCAB_SPLITS), pre->n, (const char *)text);
     }
     pre->code[pre->n] = code;
-    enum hk_status s = counted ? weigh(pre, pattern, code, err) : HK_OK;
+    enum hk_status st = counted ? weigh(pre, pattern, code, err) : HK_OK;
     pre->n++;
-    return s;
+    return st;
 }
 
 static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
                                struct hk_error *err)
 {
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
+    if (st != HK_OK)
+        return st;
     struct hk_bytes pattern[TOK_MAX_PATTERNS];
     for (uint32_t i = 0; i < a.count && i < TOK_MAX_PATTERNS; i++)
         pattern[i] = hk_array_string(&a, i);
     const struct hk_pre_tokenizer *row =
         a.count <= TOK_MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
     t->pre.named = row != NULL && !row->over_blanks;
-    for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
-        s = add_pattern(&t->pre, hk_array_string(&a, i), row == NULL || row->costly, err);
+    for (uint32_t i = 0; i < a.count && st == HK_OK; i++)
+        st = add_pattern(&t->pre, hk_array_string(&a, i), row == NULL || row->costly, err);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_tokenizer *row,
                                  struct hk_error *err)
 {
-    enum hk_status s = HK_OK;
-    for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && s == HK_OK; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && st == HK_OK; i++) {
         const char *p = row->pattern[i];
-        s = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, row->costly,
-                        err);
+        st = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, row->costly,
+                         err);
     }
     t->pre.named = !row->over_blanks;
     t->ignore_merges = row->whole_words;
     t->add_bos = row->bos;
-    return s;
+    return st;
 }
 
 enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f,
@@ -211,9 +211,9 @@ enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f
         return load_own(t, own, err);
     const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PRE);
     struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
-    enum hk_status s = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
+    if (st != HK_OK)
+        return st;
     const struct hk_pre_tokenizer *row = hk_pre_tokenizer(name);
     if (row == NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
@@ -295,14 +295,14 @@ static enum hk_status split(struct tok_run *r, unsigned level, struct hk_bytes t
     while (at < text.n) {
         bool found;
         size_t m[2];
-        enum hk_status s = next_match(r, r->t->pre.code[level], text, at, &found, m);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = next_match(r, r->t->pre.code[level], text, at, &found, m);
+        if (st != HK_OK)
+            return st;
         if (!found || m[1] <= at || m[0] < at) /* \K in a pattern can point backwards */
             break;
-        if ((s = part(r, level + 1, text, at, m[0])) != HK_OK ||
-            (s = part(r, level + 1, text, m[0], m[1])) != HK_OK)
-            return s;
+        if ((st = part(r, level + 1, text, at, m[0])) != HK_OK ||
+            (st = part(r, level + 1, text, m[0], m[1])) != HK_OK)
+            return st;
         at = m[1];
     }
     return part(r, level + 1, text, at, text.n);

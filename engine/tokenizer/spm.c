@@ -52,18 +52,18 @@ static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file 
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "%s: a SentencePiece vocabulary needs them",
                        hk_vocab_key(HK_VOCAB_SCORES));
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_F32, &a, err);
+    if (st != HK_OK)
+        return st;
     struct scored *order = calloc(a.count, sizeof *order);
     t->rank = calloc(a.count, sizeof *t->rank);
     if (order == NULL || t->rank == NULL)
-        s = hk_fail_nomem(err);
+        st = hk_fail_nomem(err);
     else
-        s = rank_tokens(t, kv, &a, order, err);
+        st = rank_tokens(t, kv, &a, order, err);
     free(order);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 /* Mark the characters of PIECE, other than a blank, that a blank or a line's end follows. */
@@ -90,13 +90,13 @@ static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
         if (keep[i])
             mark_joins(t, tok_string(&t->piece, i));
     }
-    enum hk_status s = hke_tok_table_build(&t->words, &t->piece, keep, err);
+    enum hk_status st = hke_tok_table_build(&t->words, &t->piece, keep, err);
     free(keep);
-    for (unsigned c = 0; c < 128 && s == HK_OK; c++) {
+    for (unsigned c = 0; c < 128 && st == HK_OK; c++) {
         uint8_t letter = (uint8_t)c;
         t->letter[c] = hke_tok_table_find(&t->words, &t->piece, &letter, 1);
     }
-    return s;
+    return st;
 }
 
 /* tokenizer.hk.space_prefix. */
@@ -106,11 +106,11 @@ static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file 
     const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PREFIX_SCHEME);
     struct hk_bytes name;
     t->space_prefix = true;
-    enum hk_status s = hke_tok_key_bool(f, HK_VOCAB_ADD_SPACE_PREFIX, &t->space_prefix, err);
-    if (s != HK_OK || kv == NULL)
-        return s;
-    if ((s = hk_kv_string(kv, &name, err)) != HK_OK)
-        return s;
+    enum hk_status st = hke_tok_key_bool(f, HK_VOCAB_ADD_SPACE_PREFIX, &t->space_prefix, err);
+    if (st != HK_OK || kv == NULL)
+        return st;
+    if ((st = hk_kv_string(kv, &name, err)) != HK_OK)
+        return st;
     t->prefix_single = true;
     t->prefix_first = hk_bytes_are(name, "first");
     if (!t->prefix_first && !hk_bytes_are(name, "always"))
@@ -122,15 +122,15 @@ static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file 
 enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f,
                                 struct hk_error *err)
 {
-    enum hk_status s = load_scores(t, f, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = load_scores(t, f, err);
+    if (st != HK_OK)
+        return st;
     for (uint32_t i = t->piece.n; i-- > 0;) {
         if (t->type[i] == HK_TOKEN_BYTE)
             t->byte[hk_vocab_byte(tok_string(&t->piece, i))] = i;
     }
-    s = load_prefix(t, f, err);
-    return s == HK_OK ? index_words(t, err) : s;
+    st = load_prefix(t, f, err);
+    return st == HK_OK ? index_words(t, err) : st;
 }
 
 /* TEXT with U+2581 for its blanks and for the dummy prefix, in R->escaped. */
@@ -184,12 +184,12 @@ enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool pr
     prefix = prefix && r->t->space_prefix && !(r->t->prefix_single && begun);
     if (!escape(r, text, prefix, &n))
         return hk_fail_nomem(r->err);
-    enum hk_status s = HK_OK;
-    for (size_t i = 0; i < n && s == HK_OK;) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < n && st == HK_OK;) {
         const uint8_t *p = r->escaped + i;
         size_t len = word_length(r->t->joins, p, r->escaped + n);
-        s = hke_tok_word(r, p, len);
+        st = hke_tok_word(r, p, len);
         i += len;
     }
-    return s;
+    return st;
 }

@@ -28,9 +28,9 @@ static enum hk_status copy_flags(struct hke_tokenizer *t, const struct hk_kv *kv
                        hk_vocab_key(HK_VOCAB_ADDED_FLAGS), a->count);
     for (uint32_t i = 0; i < a->count; i += 2) {
         int32_t id = hk_array_i32(a, i), flags = hk_array_i32(a, i + 1);
-        enum hk_status s = check_pair(t, kv, id, flags, err);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = check_pair(t, kv, id, flags, err);
+        if (st != HK_OK)
+            return st;
         if (i > 0 && id <= hk_array_i32(a, i - 2))
             return hk_fail(err, HK_E_FORMAT, kv->offset, "%s: token %d is not in rising order",
                            hk_vocab_key(HK_VOCAB_ADDED_FLAGS), id);
@@ -49,12 +49,12 @@ enum hk_status hke_tok_flags_load(struct hke_tokenizer *t, const struct hk_file 
     if (kv == NULL)
         return HK_OK;
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_I32, &a, err);
-    if (s != HK_OK)
-        return s;
-    s = copy_flags(t, kv, &a, err);
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_I32, &a, err);
+    if (st != HK_OK)
+        return st;
+    st = copy_flags(t, kv, &a, err);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 /* ---- characters beside a token ---- */

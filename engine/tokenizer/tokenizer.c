@@ -16,9 +16,9 @@ static enum hk_status find_kind(const struct hk_file *f, enum hk_vocab_kind *kin
     if (kv == NULL)
         return HK_OK;
     struct hk_bytes name;
-    enum hk_status s = hk_kv_string(kv, &name, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_string(kv, &name, err);
+    if (st != HK_OK)
+        return st;
     *kind = hk_vocab_kind(name);
     if (*kind == HK_VOCAB_OTHER)
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset, "%s: unknown tokenizer \"%.*s\"",
@@ -35,9 +35,9 @@ static enum hk_status load_normalizer(struct hke_tokenizer *t, const struct hk_f
     struct hk_bytes name;
     if (kv == NULL)
         return HK_OK;
-    enum hk_status s = hk_kv_string(kv, &name, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_string(kv, &name, err);
+    if (st != HK_OK)
+        return st;
     if (!hk_bytes_are(name, "nfc"))
         return hk_fail(err, HK_E_UNSUPPORTED, kv->offset, "%s: unknown normalisation \"%.*s\"",
                        hk_vocab_key(HK_VOCAB_NORMALIZER), HK_STR(name));
@@ -48,25 +48,26 @@ static enum hk_status load_normalizer(struct hke_tokenizer *t, const struct hk_f
 static enum hk_status build(struct hke_tokenizer *t, const struct hk_file *f, struct hk_error *err)
 {
     bool named;
-    enum hk_status s = find_kind(f, &t->kind, &named, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = find_kind(f, &t->kind, &named, err);
+    if (st != HK_OK)
+        return st;
     t->add_bos = t->kind == HK_VOCAB_SPM;
-    if (t->kind == HK_VOCAB_BPE && (s = hke_tok_pre_load(t, f, err)) != HK_OK)
-        return s;
-    if ((s = hke_tok_vocab_load(t, f, err)) != HK_OK)
-        return s;
+    if (t->kind == HK_VOCAB_BPE && (st = hke_tok_pre_load(t, f, err)) != HK_OK)
+        return st;
+    if ((st = hke_tok_vocab_load(t, f, err)) != HK_OK)
+        return st;
     if (!named)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
                        "%s: the file does not say what tokenizer it has",
                        hk_vocab_key(HK_VOCAB_MODEL));
-    if ((s = hke_tok_text_build(t, err)) != HK_OK || (s = hke_tok_flags_load(t, f, err)) != HK_OK ||
-        (s = load_normalizer(t, f, err)) != HK_OK || (s = hke_tok_added_build(t, err)) != HK_OK)
-        return s;
-    s = t->kind == HK_VOCAB_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
-    if (s == HK_OK)
+    if ((st = hke_tok_text_build(t, err)) != HK_OK ||
+        (st = hke_tok_flags_load(t, f, err)) != HK_OK ||
+        (st = load_normalizer(t, f, err)) != HK_OK || (st = hke_tok_added_build(t, err)) != HK_OK)
+        return st;
+    st = t->kind == HK_VOCAB_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
+    if (st == HK_OK)
         hke_tok_find_cuts(t);
-    return s;
+    return st;
 }
 
 enum hk_status hke_tokenizer_new(struct hke_tokenizer **out, const struct hk_file *f,
@@ -77,12 +78,12 @@ enum hk_status hke_tokenizer_new(struct hke_tokenizer **out, const struct hk_fil
         return hk_fail_nomem(err);
     for (unsigned b = 0; b < 256; b++)
         t->byte[b] = TOK_NONE;
-    enum hk_status s = build(t, f, err);
-    if (s == HK_OK)
+    enum hk_status st = build(t, f, err);
+    if (st == HK_OK)
         *out = t;
     else
         hke_tokenizer_free(&t);
-    return s;
+    return st;
 }
 
 static void free_strings(struct tok_strings *s)

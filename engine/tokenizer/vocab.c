@@ -38,16 +38,16 @@ static enum hk_status load_pieces(struct hke_tokenizer *t, const struct hk_file 
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "%s: the file has no vocabulary",
                        hk_vocab_key(HK_VOCAB_TOKENS));
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
+    if (st != HK_OK)
+        return st;
     if (a.count == 0 || a.count > INT32_MAX)
-        s = hk_fail(err, HK_E_RANGE, kv->offset, "%s: %u tokens", hk_vocab_key(HK_VOCAB_TOKENS),
-                    a.count);
+        st = hk_fail(err, HK_E_RANGE, kv->offset, "%s: %u tokens", hk_vocab_key(HK_VOCAB_TOKENS),
+                     a.count);
     else
-        s = copy_strings(&t->piece, &a, err);
+        st = copy_strings(&t->piece, &a, err);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 /* Scores are read by the kind that uses them; here only that there is one for each token. */
@@ -58,14 +58,14 @@ static enum hk_status check_scores(const struct hke_tokenizer *t, const struct h
     if (kv == NULL)
         return HK_OK;
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_F32, &a, err);
+    if (st != HK_OK)
+        return st;
     if (a.count != t->piece.n)
-        s = hk_fail(err, HK_E_FORMAT, kv->offset, "%s: %u scores for %u tokens",
-                    hk_vocab_key(HK_VOCAB_SCORES), a.count, t->piece.n);
+        st = hk_fail(err, HK_E_FORMAT, kv->offset, "%s: %u scores for %u tokens",
+                     hk_vocab_key(HK_VOCAB_SCORES), a.count, t->piece.n);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 static enum hk_status copy_types(struct hke_tokenizer *t, const struct hk_kv *kv,
@@ -111,12 +111,12 @@ static enum hk_status load_types(struct hke_tokenizer *t, const struct hk_file *
         return HK_OK;
     }
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_I32, &a, err);
-    if (s != HK_OK)
-        return s;
-    s = copy_types(t, kv, &a, err);
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_I32, &a, err);
+    if (st != HK_OK)
+        return st;
+    st = copy_types(t, kv, &a, err);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 static enum hk_status load_id(const struct hke_tokenizer *t, const struct hk_file *f,
@@ -126,9 +126,9 @@ static enum hk_status load_id(const struct hke_tokenizer *t, const struct hk_fil
     if (kv == NULL)
         return HK_OK;
     int64_t v;
-    enum hk_status s = hk_kv_int(kv, &v, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_int(kv, &v, err);
+    if (st != HK_OK)
+        return st;
     if (v < 0 || v >= t->piece.n)
         return hk_fail(err, HK_E_RANGE, kv->offset, "%s: %lld is outside the vocabulary of %u",
                        hk_vocab_key(key), (long long)v, t->piece.n);
@@ -172,19 +172,19 @@ static enum hk_status mark_listed_ends(struct hke_tokenizer *t, const struct hk_
     if (kv == NULL)
         return HK_OK;
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_I32, &a, err);
-    if (s != HK_OK)
-        return s;
-    for (uint32_t i = 0; i < a.count && s == HK_OK; i++) {
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_I32, &a, err);
+    if (st != HK_OK)
+        return st;
+    for (uint32_t i = 0; i < a.count && st == HK_OK; i++) {
         int32_t id = hk_array_i32(&a, i);
         if (id < 0 || (uint32_t)id >= t->piece.n)
-            s = hk_fail(err, HK_E_RANGE, kv->offset, "%s: %d is outside the vocabulary of %u",
-                        hk_vocab_key(HK_VOCAB_END_IDS), id, t->piece.n);
+            st = hk_fail(err, HK_E_RANGE, kv->offset, "%s: %d is outside the vocabulary of %u",
+                         hk_vocab_key(HK_VOCAB_END_IDS), id, t->piece.n);
         else
             t->ends[id] = true;
     }
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 static enum hk_status mark_ends(struct hke_tokenizer *t, const struct hk_file *f,
@@ -198,9 +198,9 @@ static enum hk_status mark_ends(struct hke_tokenizer *t, const struct hk_file *f
     static const enum hk_vocab_key keys[] = {HK_VOCAB_EOT, HK_VOCAB_EOM};
     for (size_t i = 0; i < 2; i++) {
         int64_t id = -1;
-        enum hk_status s = load_id(t, f, keys[i], &id, err);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = load_id(t, f, keys[i], &id, err);
+        if (st != HK_OK)
+            return st;
         if (id >= 0)
             t->ends[id] = true;
     }
@@ -215,18 +215,18 @@ static enum hk_status mark_ends(struct hke_tokenizer *t, const struct hk_file *f
 enum hk_status hke_tok_vocab_load(struct hke_tokenizer *t, const struct hk_file *f,
                                   struct hk_error *err)
 {
-    enum hk_status s = load_pieces(t, f, err);
-    if (s == HK_OK)
-        s = check_scores(t, f, err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = load_pieces(t, f, err);
+    if (st == HK_OK)
+        st = check_scores(t, f, err);
+    if (st != HK_OK)
+        return st;
     default_ids(t);
-    if ((s = load_id(t, f, HK_VOCAB_BOS, &t->bos, err)) != HK_OK ||
-        (s = load_id(t, f, HK_VOCAB_EOS, &t->eos, err)) != HK_OK ||
-        (s = load_id(t, f, HK_VOCAB_UNK, &t->unk, err)) != HK_OK ||
-        (s = load_types(t, f, err)) != HK_OK || (s = mark_ends(t, f, err)) != HK_OK)
-        return s;
-    if ((s = hke_tok_key_bool(f, HK_VOCAB_ADD_BOS, &t->add_bos, err)) != HK_OK)
-        return s;
+    if ((st = load_id(t, f, HK_VOCAB_BOS, &t->bos, err)) != HK_OK ||
+        (st = load_id(t, f, HK_VOCAB_EOS, &t->eos, err)) != HK_OK ||
+        (st = load_id(t, f, HK_VOCAB_UNK, &t->unk, err)) != HK_OK ||
+        (st = load_types(t, f, err)) != HK_OK || (st = mark_ends(t, f, err)) != HK_OK)
+        return st;
+    if ((st = hke_tok_key_bool(f, HK_VOCAB_ADD_BOS, &t->add_bos, err)) != HK_OK)
+        return st;
     return hke_tok_key_bool(f, HK_VOCAB_ADD_EOS, &t->add_eos, err);
 }

@@ -59,11 +59,11 @@ static enum hk_status check_added(const struct hk_tok *t, const struct added *a)
 /* The token's text must outlive T->token: it lies in one of the parsed files. */
 static enum hk_status apply(struct hk_tok *t, const struct added *a)
 {
-    enum hk_status s = check_added(t, a);
-    if (s == HK_OK)
-        s = hk_tok_make_room(t, (uint32_t)a->id + 1);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = check_added(t, a);
+    if (st == HK_OK)
+        st = hk_tok_make_room(t, (uint32_t)a->id + 1);
+    if (st != HK_OK)
+        return st;
     struct hk_tok_token *token = &t->token[a->id];
     if (token->piece.p == NULL) {
         token->piece = a->text;
@@ -102,14 +102,14 @@ static enum hk_status apply_object(struct hk_tok *t, struct added *a, const json
                        "%s: an added token has no content that is a string", a->source);
     unsigned special = 0;
     a->text = hk_tok_string(content);
-    enum hk_status s = read_flag(t, a, o, "special", 1, &special);
+    enum hk_status st = read_flag(t, a, o, "special", 1, &special);
     a->special = special != 0;
-    for (unsigned i = 0; i < 4 && s == HK_OK; i++)
-        s = read_flag(t, a, o, names[i], 1u << i, &a->flags);
+    for (unsigned i = 0; i < 4 && st == HK_OK; i++)
+        st = read_flag(t, a, o, names[i], 1u << i, &a->flags);
     /* What AddedToken takes for a token that does not say. */
     if (json_object_get(o, "normalized") == NULL && !a->special)
         a->flags |= HK_ADDED_NORMALIZED;
-    return s == HK_OK ? apply(t, a) : s;
+    return st == HK_OK ? apply(t, a) : st;
 }
 
 static enum hk_status from_tokenizer(struct hk_tok *t)
@@ -124,9 +124,9 @@ static enum hk_status from_tokenizer(struct hk_tok *t)
         const json_t *id = json_object_get(o, "id");
         struct added a = {.source = "tokenizer.json",
                           .id = json_is_integer(id) ? json_integer_value(id) : -1};
-        enum hk_status s = apply_object(t, &a, o);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = apply_object(t, &a, o);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -152,9 +152,9 @@ static enum hk_status from_settings(struct hk_tok *t, json_t *decoder)
     json_object_foreach(decoder, key, o)
     {
         struct added a = {.source = "tokenizer_config.json", .id = key_id(key)};
-        enum hk_status s = apply_object(t, &a, o);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = apply_object(t, &a, o);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -162,12 +162,12 @@ static enum hk_status from_settings(struct hk_tok *t, json_t *decoder)
 /* Ordinary added tokens of older directories; T->extra keeps their texts. */
 static enum hk_status from_list(struct hk_tok *t)
 {
-    enum hk_status s = t->kept ? HK_OK : hk_tok_json(t, "added_tokens.json", &t->extra);
+    enum hk_status st = t->kept ? HK_OK : hk_tok_json(t, "added_tokens.json", &t->extra);
     const char *text;
     size_t n;
     json_t *id;
-    if (s != HK_OK || t->extra == NULL)
-        return s;
+    if (st != HK_OK || t->extra == NULL)
+        return st;
     json_object_keylen_foreach(t->extra, text, n, id)
     {
         struct added a = {.source = "added_tokens.json",
@@ -175,9 +175,9 @@ static enum hk_status from_list(struct hk_tok *t)
                           .id = json_is_integer(id) ? json_integer_value(id) : -1,
                           .flags = HK_ADDED_NORMALIZED};
         bool known = a.id >= 0 && a.id < t->count && t->token[a.id].added;
-        s = known ? check_added(t, &a) : apply(t, &a);
-        if (s != HK_OK)
-            return s;
+        st = known ? check_added(t, &a) : apply(t, &a);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -202,9 +202,9 @@ static enum hk_status make_special(struct hk_tok *t, const char *name, struct hk
 
 static enum hk_status from_names(struct hk_tok *t)
 {
-    enum hk_status s = HK_OK;
-    for (size_t i = 0; i < HK_TOK_NAMES && s == HK_OK; i++)
-        s = make_special(t, hk_tok_names[i].token, hk_tok_special(t, hk_tok_names[i].token));
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < HK_TOK_NAMES && st == HK_OK; i++)
+        st = make_special(t, hk_tok_names[i].token, hk_tok_special(t, hk_tok_names[i].token));
     const char *more = "additional_special_tokens";
     const json_t *list = json_object_get(t->settings, more), *o;
     if (list == NULL)
@@ -214,17 +214,17 @@ static enum hk_status from_names(struct hk_tok *t)
     {
         if (json_is_object(o))
             o = json_object_get(o, "content");
-        if (s == HK_OK && json_is_string(o))
-            s = make_special(t, more, hk_tok_string(o));
+        if (st == HK_OK && json_is_string(o))
+            st = make_special(t, more, hk_tok_string(o));
     }
-    return s;
+    return st;
 }
 
 enum hk_status hk_tok_read_added(struct hk_tok *t)
 {
     json_t *decoder = json_object_get(t->settings, "added_tokens_decoder");
-    enum hk_status s = from_tokenizer(t);
-    if (s == HK_OK)
-        s = decoder != NULL ? from_settings(t, decoder) : from_list(t);
-    return s == HK_OK ? from_names(t) : s;
+    enum hk_status st = from_tokenizer(t);
+    if (st == HK_OK)
+        st = decoder != NULL ? from_settings(t, decoder) : from_list(t);
+    return st == HK_OK ? from_names(t) : st;
 }

@@ -49,19 +49,19 @@ enum hk_status hk_tok_read_bpe(struct hk_tok *t)
 {
     struct hk_tok_merges m = {0};
     hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_MODEL), hk_vocab_kind_name(HK_VOCAB_BPE));
-    enum hk_status s = hk_tok_put_pre(t);
-    if (s == HK_OK)
-        s = hk_tok_check_decoder(t);
-    if (s == HK_OK)
-        s = hk_tok_read_merges(t, &m);
-    if (s == HK_OK)
-        s = hk_tok_read_added(t);
-    if (s == HK_OK)
-        s = hk_tok_put_vocab(t);
-    if (s == HK_OK)
-        s = hk_tok_put_merges(t, HK_VOCAB_MERGES, &m);
-    if (s == HK_OK)
+    enum hk_status st = hk_tok_put_pre(t);
+    if (st == HK_OK)
+        st = hk_tok_check_decoder(t);
+    if (st == HK_OK)
+        st = hk_tok_read_merges(t, &m);
+    if (st == HK_OK)
+        st = hk_tok_read_added(t);
+    if (st == HK_OK)
+        st = hk_tok_put_vocab(t);
+    if (st == HK_OK)
+        st = hk_tok_put_merges(t, HK_VOCAB_MERGES, &m);
+    if (st == HK_OK)
         hk_kvlist_bool(t->out, hk_vocab_key(HK_VOCAB_IGNORE_MERGES), t->ignore_merges);
     free(m.merge);
-    return s;
+    return st;
 }

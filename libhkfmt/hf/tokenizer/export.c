@@ -12,18 +12,18 @@ static enum hk_status load_stored(struct hk_put_tok *p)
 {
     struct hk_bytes text;
     struct hk_error *err = p->t.err;
-    enum hk_status s =
+    enum hk_status st =
         hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_JSON), &text, &p->t.json, err);
-    if (s == HK_OK)
-        s = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SETTINGS), &text, &p->t.settings,
-                              err);
-    if (s == HK_OK)
-        s = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SPECIAL), &text, &p->t.special,
-                              err);
-    if (s == HK_OK)
-        s = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_FORM), &text, &p->form, err);
+    if (st == HK_OK)
+        st = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SETTINGS), &text, &p->t.settings,
+                               err);
+    if (st == HK_OK)
+        st = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_SPECIAL), &text, &p->t.special,
+                               err);
+    if (st == HK_OK)
+        st = hk_hf_stored_json(p->f, hk_vocab_key(HK_VOCAB_STORED_FORM), &text, &p->form, err);
     p->stored = p->t.json != NULL;
-    return s;
+    return st;
 }
 
 /* Empty files where there are none. */
@@ -47,26 +47,26 @@ static enum hk_status update_stored(struct hk_put_tok *p)
 {
     unsigned parts;
     struct hk_error why = {.text = ""};
-    enum hk_status s = hk_put_tok_compare(p, &parts, &why);
-    if (s != HK_OK || parts == 0)
-        return s;
-    s = hk_put_tok_parts(p, parts);
-    if (s == HK_OK)
-        s = hk_put_tok_compare(p, &parts, &why);
-    if (s == HK_OK && parts != 0)
-        s = hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "%s", why.text);
-    return s;
+    enum hk_status st = hk_put_tok_compare(p, &parts, &why);
+    if (st != HK_OK || parts == 0)
+        return st;
+    st = hk_put_tok_parts(p, parts);
+    if (st == HK_OK)
+        st = hk_put_tok_compare(p, &parts, &why);
+    if (st == HK_OK && parts != 0)
+        st = hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "%s", why.text);
+    return st;
 }
 
 static enum hk_status write_files(struct hk_put_tok *p)
 {
     struct hk_error *err = p->t.err;
-    enum hk_status s = hk_side_files_json(p->out, "tokenizer.json", p->t.json, err);
-    if (s == HK_OK && json_object_size(p->t.settings) > 0)
-        s = hk_side_files_json(p->out, "tokenizer_config.json", p->t.settings, err);
-    if (s == HK_OK && p->t.special != NULL)
-        s = hk_side_files_json(p->out, "special_tokens_map.json", p->t.special, err);
-    return s;
+    enum hk_status st = hk_side_files_json(p->out, "tokenizer.json", p->t.json, err);
+    if (st == HK_OK && json_object_size(p->t.settings) > 0)
+        st = hk_side_files_json(p->out, "tokenizer_config.json", p->t.settings, err);
+    if (st == HK_OK && p->t.special != NULL)
+        st = hk_side_files_json(p->out, "special_tokens_map.json", p->t.special, err);
+    return st;
 }
 
 /* SentencePiece takes unused pieces apart again after merging. */
@@ -84,19 +84,19 @@ static void tell_unused(const struct hk_put_tok *p)
 
 static enum hk_status put_all(struct hk_put_tok *p)
 {
-    enum hk_status s = load_stored(p);
-    if (s == HK_OK)
-        s = hk_put_tok_load(p);
-    if (s == HK_OK)
-        s = make_missing(p);
-    if (s == HK_OK)
-        s = hk_put_tok_model(p);
-    if (s == HK_OK)
-        s = p->stored ? update_stored(p) : hk_put_tok_parts(p, HK_PUT_ALL);
-    if (s == HK_OK)
-        s = hk_put_tok_templates(p);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = load_stored(p);
+    if (st == HK_OK)
+        st = hk_put_tok_load(p);
+    if (st == HK_OK)
+        st = make_missing(p);
+    if (st == HK_OK)
+        st = hk_put_tok_model(p);
+    if (st == HK_OK)
+        st = p->stored ? update_stored(p) : hk_put_tok_parts(p, HK_PUT_ALL);
+    if (st == HK_OK)
+        st = hk_put_tok_templates(p);
+    if (st != HK_OK)
+        return st;
     tell_unused(p);
     return write_files(p);
 }
@@ -108,11 +108,11 @@ enum hk_status hk_hf_put_tokenizer(const struct hk_file *f, const struct hk_conv
     if (hk_vocab_find(f, HK_VOCAB_TOKENS) == NULL)
         return HK_OK;
     p.t.err = err;
-    enum hk_status s = put_all(&p);
+    enum hk_status st = put_all(&p);
     hk_tok_free(&p.t);
     json_decref(p.form);
     hk_array_free(&p.pieces);
-    return s;
+    return st;
 }
 
 bool hk_hf_tokenizer_tells(struct hk_bytes key)

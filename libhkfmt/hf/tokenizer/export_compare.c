@@ -68,23 +68,23 @@ static enum hk_status read_again(const struct hk_put_tok *p, struct hk_kvlist *o
 {
     struct hk_hf_config config = {0};
     struct hk_bytes text;
-    enum hk_status s =
+    enum hk_status st =
         hk_hf_stored_json(p->f, hk_key_text("", HK_KEY_CONFIG).s, &text, &config.json, err);
-    if (s == HK_OK)
-        s = hk_hf_stored_json(p->f, hk_key_text("", HK_KEY_GENERATION_CONFIG).s, &text,
-                              &config.generation, err);
+    if (st == HK_OK)
+        st = hk_hf_stored_json(p->f, hk_key_text("", HK_KEY_GENERATION_CONFIG).s, &text,
+                               &config.generation, err);
     struct hk_tok t = {
         .dir = "", .config = &config, .out = out, .err = err, .unk = -1, .bos = -1, .eos = -1};
     t.json = json_incref(p->t.json);
     t.settings = json_incref(p->t.settings);
     t.special = json_incref(p->t.special);
     t.kept = true;
-    if (s == HK_OK)
-        s = hk_tok_put_keys(&t);
+    if (st == HK_OK)
+        st = hk_tok_put_keys(&t);
     hk_tok_free(&t);
     json_decref(config.json);
     json_decref(config.generation);
-    return s;
+    return st;
 }
 
 enum hk_status hk_put_tok_compare(const struct hk_put_tok *p, unsigned *parts, struct hk_error *why)
@@ -92,8 +92,8 @@ enum hk_status hk_put_tok_compare(const struct hk_put_tok *p, unsigned *parts, s
     struct hk_arena arena = {0};
     struct hk_kvlist list = {.arena = &arena};
     *parts = 0;
-    enum hk_status s = read_again(p, &list, why);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && s == HK_OK; i++) {
+    enum hk_status st = read_again(p, &list, why);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && st == HK_OK; i++) {
         const struct hk_kv *told = hk_kvlist_find(&list, hk_vocab_key(keys[i].key)),
                            *kept = hk_vocab_find(p->f, keys[i].key);
         if (same(told, kept) || (keys[i].by_token && same_unpadded(p, told, kept)))
@@ -102,11 +102,11 @@ enum hk_status hk_put_tok_compare(const struct hk_put_tok *p, unsigned *parts, s
         (void)hk_fail(why, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                       "%s: its value cannot be told in tokenizer.json", hk_vocab_key(keys[i].key));
     }
-    if (s == HK_OK && list.status != HK_OK)
-        s = list.status;
-    if (s != HK_OK && s != HK_E_NOMEM) /* the stored files no longer fit the keys at all */
+    if (st == HK_OK && list.status != HK_OK)
+        st = list.status;
+    if (st != HK_OK && st != HK_E_NOMEM) /* the stored files no longer fit the keys at all */
         *parts = HK_PUT_ALL;
     hk_kvlist_free(&list);
     hk_arena_free(&arena);
-    return s == HK_E_NOMEM ? hk_fail_nomem(p->t.err) : HK_OK;
+    return st == HK_E_NOMEM ? hk_fail_nomem(p->t.err) : HK_OK;
 }

@@ -58,20 +58,20 @@ static bool wants_pairs(const struct hk_put_tok *p)
 static enum hk_status put_listed(struct hk_put_tok *p, const struct hk_kv *kv, json_t *list)
 {
     struct hk_array a;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &a, p->t.err);
-    if (s != HK_OK)
-        return s;
-    for (uint32_t i = 0; i < a.count && s == HK_OK; i++) {
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_STRING, &a, p->t.err);
+    if (st != HK_OK)
+        return st;
+    for (uint32_t i = 0; i < a.count && st == HK_OK; i++) {
         struct hk_bytes half[2], line = hk_array_string(&a, i);
         if (!halves(&p->t, line, half))
-            s = hk_fail(p->t.err, HK_E_FORMAT, kv->offset,
-                        "%.*s: merge %u (\"%.*s\") is not of two tokens", HK_STR(kv->key), i,
-                        HK_STR(line));
+            st = hk_fail(p->t.err, HK_E_FORMAT, kv->offset,
+                         "%.*s: merge %u (\"%.*s\") is not of two tokens", HK_STR(kv->key), i,
+                         HK_STR(line));
         else if (!append(list, half[0], half[1], wants_pairs(p)))
-            s = hk_fail_nomem(p->t.err);
+            st = hk_fail_nomem(p->t.err);
     }
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 /* Whether the scores are those of the merges kept under hk.hf.merges: each score is the rank of
@@ -83,11 +83,11 @@ static enum hk_status fits_scores(const struct hk_put_tok *p, const struct hk_kv
     struct hk_array a;
     bool falling = true, ranks = true;
     bool *seen = calloc(t->count, 2);
-    enum hk_status s =
+    enum hk_status st =
         seen != NULL ? hk_kv_array(kv, HK_ARRAY_STRING, &a, t->err) : hk_fail_nomem(t->err);
-    if (s != HK_OK) {
+    if (st != HK_OK) {
         free(seen);
-        return s;
+        return st;
     }
     struct hk_buf joined = {0};
     float last = 0;
@@ -113,11 +113,11 @@ static enum hk_status fits_scores(const struct hk_put_tok *p, const struct hk_kv
     for (uint32_t i = 0; i < t->count; i++)
         ranks &= !seen[i] || seen[t->count + i];
     *fits = falling || ranks;
-    s = joined.failed ? hk_fail_nomem(t->err) : HK_OK;
+    st = joined.failed ? hk_fail_nomem(t->err) : HK_OK;
     hk_buf_free(&joined);
     hk_array_free(&a);
     free(seen);
-    return s;
+    return st;
 }
 
 /* Equal scores of different pieces, other than runs of blanks, merge from the left in
@@ -142,16 +142,16 @@ static void tell_ties(const struct hk_put_tok *p, const struct hk_tok_merges *m)
 static enum hk_status put_made(struct hk_put_tok *p, json_t *list)
 {
     struct hk_tok_merges m = {0};
-    enum hk_status s = hk_tok_make_merges(&p->t, &m);
-    if (s == HK_OK)
+    enum hk_status st = hk_tok_make_merges(&p->t, &m);
+    if (st == HK_OK)
         tell_ties(p, &m);
-    for (uint32_t i = 0; i < m.count && s == HK_OK; i++) {
+    for (uint32_t i = 0; i < m.count && st == HK_OK; i++) {
         if (!append(list, p->t.token[m.merge[i].left].piece, p->t.token[m.merge[i].right].piece,
                     wants_pairs(p)))
-            s = hk_fail_nomem(p->t.err);
+            st = hk_fail_nomem(p->t.err);
     }
     free(m.merge);
-    return s;
+    return st;
 }
 
 static enum hk_status put_merges(struct hk_put_tok *p, json_t *list)
@@ -159,14 +159,14 @@ static enum hk_status put_merges(struct hk_put_tok *p, json_t *list)
     const struct hk_kv *kv =
         hk_vocab_find(p->f, p->t.spm ? HK_VOCAB_STORED_MERGES : HK_VOCAB_MERGES);
     bool fits = true;
-    enum hk_status s = HK_OK;
+    enum hk_status st = HK_OK;
     if (!p->t.spm && kv == NULL)
         return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key %s is missing",
                        hk_vocab_key(HK_VOCAB_MERGES));
     if (p->t.spm && kv != NULL)
-        s = fits_scores(p, kv, &fits);
-    if (s != HK_OK)
-        return s;
+        st = fits_scores(p, kv, &fits);
+    if (st != HK_OK)
+        return st;
     return kv != NULL && fits ? put_listed(p, kv, list) : put_made(p, list);
 }
 
@@ -180,8 +180,8 @@ enum hk_status hk_put_tok_model(struct hk_put_tok *p)
             return hk_fail_nomem(p->t.err);
         }
     }
-    enum hk_status s = put_vocab(p, model);
+    enum hk_status st = put_vocab(p, model);
     if (!hk_put_tok_set(model, "merges", list))
         return hk_fail_nomem(p->t.err);
-    return s == HK_OK ? put_merges(p, list) : s;
+    return st == HK_OK ? put_merges(p, list) : st;
 }

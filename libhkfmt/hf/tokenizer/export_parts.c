@@ -51,12 +51,12 @@ static json_t *split(struct hk_bytes pattern)
 }
 
 static bool append_own(const struct hk_put_tok *p, const struct hk_kv *kv, json_t *list,
-                       enum hk_status *s)
+                       enum hk_status *st)
 {
     struct hk_array a;
     bool good = true;
-    *s = hk_kv_array(kv, HK_ARRAY_STRING, &a, p->t.err);
-    if (*s != HK_OK)
+    *st = hk_kv_array(kv, HK_ARRAY_STRING, &a, p->t.err);
+    if (*st != HK_OK)
         return true;
     for (uint32_t i = 0; i < a.count && good; i++)
         good = json_array_append_new(list, split(hk_array_string(&a, i))) == 0;
@@ -78,9 +78,9 @@ static enum hk_status named_row(const struct hk_put_tok *p, const struct hk_pre_
 {
     const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_PRE);
     struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
-    enum hk_status s = kv != NULL ? hk_kv_string(kv, &name, p->t.err) : HK_OK;
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = kv != NULL ? hk_kv_string(kv, &name, p->t.err) : HK_OK;
+    if (st != HK_OK)
+        return st;
     *row = hk_pre_tokenizer(name);
     return *row != NULL ? HK_OK
                         : hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
@@ -93,11 +93,11 @@ static enum hk_status put_bytes_split(struct hk_put_tok *p)
     const struct hk_kv *own = hk_vocab_find(p->f, HK_VOCAB_SPLITS),
                        *form = hk_vocab_find(p->f, HK_VOCAB_NORMALIZER);
     const struct hk_pre_tokenizer *row = NULL;
-    enum hk_status s = own == NULL ? named_row(p, &row) : HK_OK;
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = own == NULL ? named_row(p, &row) : HK_OK;
+    if (st != HK_OK)
+        return st;
     json_t *list = json_array();
-    bool good = own != NULL ? append_own(p, own, list, &s) : append_named(row, list);
+    bool good = own != NULL ? append_own(p, own, list, &st) : append_named(row, list);
     good &= json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
                                                   "add_prefix_space", 0, "trim_offsets", 1,
                                                   "use_regex", 0)) == 0;
@@ -109,7 +109,7 @@ static enum hk_status put_bytes_split(struct hk_put_tok *p)
     good &= hk_put_tok_set(json, "decoder",
                            json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
                                      "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1));
-    return s == HK_OK ? made(p, good) : s;
+    return st == HK_OK ? made(p, good) : st;
 }
 
 static json_t *replace(const char *from, const char *to)
@@ -152,11 +152,11 @@ static enum hk_status put_blanks(struct hk_put_tok *p)
     const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_PREFIX_SCHEME);
     struct hk_bytes scheme;
     bool prefix = true;
-    enum hk_status s = hk_put_tok_bool(p, HK_VOCAB_ADD_SPACE_PREFIX, &prefix);
-    if (s == HK_OK && kv != NULL)
-        s = hk_kv_string(kv, &scheme, p->t.err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_put_tok_bool(p, HK_VOCAB_ADD_SPACE_PREFIX, &prefix);
+    if (st == HK_OK && kv != NULL)
+        st = hk_kv_string(kv, &scheme, p->t.err);
+    if (st != HK_OK)
+        return st;
     const bool spelt = put_spelling(p->t.json, prefix, kv != NULL && prefix ? &scheme : NULL);
     return made(p, put_decoder(p->t.json, prefix) && spelt);
 }
@@ -170,9 +170,9 @@ static enum hk_status put_names(struct hk_put_tok *p)
         const struct hk_tok_name *name = &hk_tok_names[i];
         const int64_t own[3] = {p->t.bos, p->t.eos, p->t.unk};
         int64_t id = i < 3 ? own[i] : -1;
-        enum hk_status s = i < 3 ? HK_OK : hk_put_tok_int(p, name->key, &id);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = i < 3 ? HK_OK : hk_put_tok_int(p, name->key, &id);
+        if (st != HK_OK)
+            return st;
         if (id >= (int64_t)p->t.count)
             return hk_fail(p->t.err, HK_E_RANGE, HK_NO_OFFSET,
                            "%s: %lld is outside the vocabulary of %u", hk_vocab_key(name->key),
@@ -240,11 +240,11 @@ static bool adds_bos(const struct hk_put_tok *p)
 static enum hk_status put_around(struct hk_put_tok *p)
 {
     bool bos = adds_bos(p), eos = false;
-    enum hk_status s = hk_put_tok_bool(p, HK_VOCAB_ADD_BOS, &bos);
-    if (s == HK_OK)
-        s = hk_put_tok_bool(p, HK_VOCAB_ADD_EOS, &eos);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_put_tok_bool(p, HK_VOCAB_ADD_BOS, &bos);
+    if (st == HK_OK)
+        st = hk_put_tok_bool(p, HK_VOCAB_ADD_EOS, &eos);
+    if (st != HK_OK)
+        return st;
     bos = bos && p->t.bos >= 0;
     eos = eos && p->t.eos >= 0;
     json_t *post = bos || eos ? around(p, bos, eos) : json_null();
@@ -274,14 +274,14 @@ static enum hk_status put_model(struct hk_put_tok *p)
 {
     const struct hk_pre_tokenizer *row = NULL;
     bool spm = p->t.spm, whole = false;
-    enum hk_status s = check_bytes(p);
-    if (s == HK_OK && !spm && hk_vocab_find(p->f, HK_VOCAB_SPLITS) == NULL)
-        s = named_row(p, &row);
+    enum hk_status st = check_bytes(p);
+    if (st == HK_OK && !spm && hk_vocab_find(p->f, HK_VOCAB_SPLITS) == NULL)
+        st = named_row(p, &row);
     whole = row != NULL && row->whole_words;
-    if (s == HK_OK && !spm)
-        s = hk_put_tok_bool(p, HK_VOCAB_IGNORE_MERGES, &whole);
-    if (s != HK_OK)
-        return s;
+    if (st == HK_OK && !spm)
+        st = hk_put_tok_bool(p, HK_VOCAB_IGNORE_MERGES, &whole);
+    if (st != HK_OK)
+        return st;
     json_t *model = json_object_get(p->t.json, "model");
     json_t *unknown =
         spm && p->t.unk >= 0 ? hk_put_tok_string(p->t.token[p->t.unk].piece) : json_null();
@@ -299,14 +299,14 @@ static enum hk_status put_model(struct hk_put_tok *p)
 
 enum hk_status hk_put_tok_parts(struct hk_put_tok *p, unsigned parts)
 {
-    enum hk_status s = HK_OK;
+    enum hk_status st = HK_OK;
     if ((parts & HK_PUT_ADDED) != 0)
-        s = put_added(p);
-    if (s == HK_OK && (parts & HK_PUT_SPLIT) != 0)
-        s = p->t.spm ? put_blanks(p) : put_bytes_split(p);
-    if (s == HK_OK && (parts & HK_PUT_AROUND) != 0)
-        s = put_around(p);
-    if (s == HK_OK && (parts & HK_PUT_MODEL) != 0)
-        s = put_model(p);
-    return s;
+        st = put_added(p);
+    if (st == HK_OK && (parts & HK_PUT_SPLIT) != 0)
+        st = p->t.spm ? put_blanks(p) : put_bytes_split(p);
+    if (st == HK_OK && (parts & HK_PUT_AROUND) != 0)
+        st = put_around(p);
+    if (st == HK_OK && (parts & HK_PUT_MODEL) != 0)
+        st = put_model(p);
+    return st;
 }

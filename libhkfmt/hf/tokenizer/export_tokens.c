@@ -34,43 +34,43 @@ static enum hk_status load_kind(struct hk_put_tok *p)
     if (kv == NULL)
         return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key %s is missing",
                        hk_vocab_key(HK_VOCAB_MODEL));
-    enum hk_status s = hk_kv_string(kv, &name, p->t.err);
-    p->t.spm = s == HK_OK && hk_vocab_kind(name) == HK_VOCAB_SPM;
-    if (s == HK_OK && hk_vocab_kind(name) == HK_VOCAB_OTHER)
-        s = hk_fail(p->t.err, HK_E_UNSUPPORTED, kv->offset,
-                    "%s: a tokenizer of kind \"%.*s\" cannot be written as "
-                    "tokenizer.json",
-                    hk_vocab_key(HK_VOCAB_MODEL), HK_STR(name));
-    return s;
+    enum hk_status st = hk_kv_string(kv, &name, p->t.err);
+    p->t.spm = st == HK_OK && hk_vocab_kind(name) == HK_VOCAB_SPM;
+    if (st == HK_OK && hk_vocab_kind(name) == HK_VOCAB_OTHER)
+        st = hk_fail(p->t.err, HK_E_UNSUPPORTED, kv->offset,
+                     "%s: a tokenizer of kind \"%.*s\" cannot be written as "
+                     "tokenizer.json",
+                     hk_vocab_key(HK_VOCAB_MODEL), HK_STR(name));
+    return st;
 }
 
 static enum hk_status load_pieces(struct hk_put_tok *p)
 {
     struct hk_tok *t = &p->t;
     const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_TOKENS);
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_STRING, &p->pieces, t->err);
-    if (s == HK_OK)
-        s = hk_tok_make_room(t, p->pieces.count);
-    if (s == HK_OK && (t->ids = json_object()) == NULL)
-        s = hk_fail_nomem(t->err);
-    for (uint32_t i = 0; i < t->count && s == HK_OK; i++) {
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_STRING, &p->pieces, t->err);
+    if (st == HK_OK)
+        st = hk_tok_make_room(t, p->pieces.count);
+    if (st == HK_OK && (t->ids = json_object()) == NULL)
+        st = hk_fail_nomem(t->err);
+    for (uint32_t i = 0; i < t->count && st == HK_OK; i++) {
         struct hk_bytes piece = hk_array_string(&p->pieces, i);
         if (piece.p == NULL)
             piece.p = (const uint8_t *)"";
         if (hk_tok_id(t, piece) >= 0)
-            s = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
-                        "%s: token %u, \"%.*s\", is there twice, which "
-                        "tokenizer.json cannot say",
-                        hk_vocab_key(HK_VOCAB_TOKENS), i, HK_STR(piece));
+            st = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
+                         "%s: token %u, \"%.*s\", is there twice, which "
+                         "tokenizer.json cannot say",
+                         hk_vocab_key(HK_VOCAB_TOKENS), i, HK_STR(piece));
         else if (json_object_setn_new(t->ids, (const char *)piece.p, piece.n, json_integer(i)) != 0)
-            s = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
-                        "%s: token %u is not UTF-8, which tokenizer.json "
-                        "cannot say",
-                        hk_vocab_key(HK_VOCAB_TOKENS), i);
+            st = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
+                         "%s: token %u is not UTF-8, which tokenizer.json "
+                         "cannot say",
+                         hk_vocab_key(HK_VOCAB_TOKENS), i);
         t->token[i].piece = piece;
         t->token[i].type = HK_TOKEN_NORMAL;
     }
-    return s;
+    return st;
 }
 
 /* Without types, as the engine has it: what spelling and special ids tell. */
@@ -93,21 +93,21 @@ static enum hk_status load_types(struct hk_put_tok *p)
         guess_types(p);
         return HK_OK;
     }
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_I32, &a, p->t.err);
-    if (s != HK_OK)
-        return s;
-    for (uint32_t i = 0; i < a.count && i < p->t.count && s == HK_OK; i++) {
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_I32, &a, p->t.err);
+    if (st != HK_OK)
+        return st;
+    for (uint32_t i = 0; i < a.count && i < p->t.count && st == HK_OK; i++) {
         int32_t type = hk_array_i32(&a, i);
         p->t.token[i].type = (uint8_t)type;
         if (type < HK_TOKEN_NORMAL || type > HK_TOKEN_BYTE)
-            s = hk_fail(p->t.err, HK_E_RANGE, kv->offset, "%s: type %d of token %u",
-                        hk_vocab_key(HK_VOCAB_TYPES), type, i);
+            st = hk_fail(p->t.err, HK_E_RANGE, kv->offset, "%s: type %d of token %u",
+                         hk_vocab_key(HK_VOCAB_TYPES), type, i);
     }
-    if (s == HK_OK && a.count != p->t.count)
-        s = hk_fail(p->t.err, HK_E_FORMAT, kv->offset, "%s: %u types for %u tokens",
-                    hk_vocab_key(HK_VOCAB_TYPES), a.count, p->t.count);
+    if (st == HK_OK && a.count != p->t.count)
+        st = hk_fail(p->t.err, HK_E_FORMAT, kv->offset, "%s: %u types for %u tokens",
+                     hk_vocab_key(HK_VOCAB_TYPES), a.count, p->t.count);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 static enum hk_status load_scores(struct hk_put_tok *p)
@@ -119,16 +119,16 @@ static enum hk_status load_scores(struct hk_put_tok *p)
     if (kv == NULL)
         return hk_fail(p->t.err, HK_E_MISSING, HK_NO_OFFSET, "key %s is missing",
                        hk_vocab_key(HK_VOCAB_SCORES));
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_F32, &a, p->t.err);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_F32, &a, p->t.err);
+    if (st != HK_OK)
+        return st;
     if (a.count != p->t.count)
-        s = hk_fail(p->t.err, HK_E_FORMAT, kv->offset, "%s: %u scores for %u tokens",
-                    hk_vocab_key(HK_VOCAB_SCORES), a.count, p->t.count);
-    for (uint32_t i = 0; i < a.count && s == HK_OK; i++)
+        st = hk_fail(p->t.err, HK_E_FORMAT, kv->offset, "%s: %u scores for %u tokens",
+                     hk_vocab_key(HK_VOCAB_SCORES), a.count, p->t.count);
+    for (uint32_t i = 0; i < a.count && st == HK_OK; i++)
         p->t.token[i].score = hk_array_f32(&a, i);
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 static enum hk_status load_flags(struct hk_put_tok *p)
@@ -137,19 +137,19 @@ static enum hk_status load_flags(struct hk_put_tok *p)
     struct hk_array a;
     if (kv == NULL)
         return HK_OK;
-    enum hk_status s = hk_kv_array(kv, HK_ARRAY_I32, &a, p->t.err);
-    if (s != HK_OK)
-        return s;
-    for (uint32_t i = 0; i + 1 < a.count && s == HK_OK; i += 2) {
+    enum hk_status st = hk_kv_array(kv, HK_ARRAY_I32, &a, p->t.err);
+    if (st != HK_OK)
+        return st;
+    for (uint32_t i = 0; i + 1 < a.count && st == HK_OK; i += 2) {
         int32_t id = hk_array_i32(&a, i), flags = hk_array_i32(&a, i + 1);
         if (id < 0 || (uint32_t)id >= p->t.count || flags < 0 || flags > HK_ADDED_ALL)
-            s = hk_fail(p->t.err, HK_E_RANGE, kv->offset, "%s: token %d, flags %d",
-                        hk_vocab_key(HK_VOCAB_ADDED_FLAGS), id, flags);
+            st = hk_fail(p->t.err, HK_E_RANGE, kv->offset, "%s: token %d, flags %d",
+                         hk_vocab_key(HK_VOCAB_ADDED_FLAGS), id, flags);
         else
             p->t.token[id].flags = (uint8_t)flags;
     }
     hk_array_free(&a);
-    return s;
+    return st;
 }
 
 /* A special id, which must be a token; DEFAULTS as the engine has them. */
@@ -157,11 +157,11 @@ static enum hk_status load_id(struct hk_put_tok *p, enum hk_vocab_key key, int64
                               int64_t *out)
 {
     *out = p->t.spm && def < p->t.count ? def : -1;
-    enum hk_status s = hk_put_tok_int(p, key, out);
-    if (s == HK_OK && *out >= (int64_t)p->t.count)
-        s = hk_fail(p->t.err, HK_E_RANGE, HK_NO_OFFSET, "%s: %lld is outside the vocabulary of %u",
-                    hk_vocab_key(key), (long long)*out, p->t.count);
-    return s;
+    enum hk_status st = hk_put_tok_int(p, key, out);
+    if (st == HK_OK && *out >= (int64_t)p->t.count)
+        st = hk_fail(p->t.err, HK_E_RANGE, HK_NO_OFFSET, "%s: %lld is outside the vocabulary of %u",
+                     hk_vocab_key(key), (long long)*out, p->t.count);
+    return st;
 }
 
 /* Padding up to the rows of the embedding, and ids that had no token: neither is a piece. */
@@ -195,22 +195,22 @@ static void mark_pieces(struct hk_put_tok *p)
 
 enum hk_status hk_put_tok_load(struct hk_put_tok *p)
 {
-    enum hk_status s = load_kind(p);
-    if (s == HK_OK)
-        s = load_pieces(p);
-    if (s == HK_OK)
-        s = load_id(p, HK_VOCAB_UNK, 0, &p->t.unk);
-    if (s == HK_OK)
-        s = load_id(p, HK_VOCAB_BOS, 1, &p->t.bos);
-    if (s == HK_OK)
-        s = load_id(p, HK_VOCAB_EOS, 2, &p->t.eos);
-    if (s == HK_OK)
-        s = load_types(p);
-    if (s == HK_OK)
-        s = load_scores(p);
-    if (s == HK_OK)
-        s = load_flags(p);
-    if (s == HK_OK)
+    enum hk_status st = load_kind(p);
+    if (st == HK_OK)
+        st = load_pieces(p);
+    if (st == HK_OK)
+        st = load_id(p, HK_VOCAB_UNK, 0, &p->t.unk);
+    if (st == HK_OK)
+        st = load_id(p, HK_VOCAB_BOS, 1, &p->t.bos);
+    if (st == HK_OK)
+        st = load_id(p, HK_VOCAB_EOS, 2, &p->t.eos);
+    if (st == HK_OK)
+        st = load_types(p);
+    if (st == HK_OK)
+        st = load_scores(p);
+    if (st == HK_OK)
+        st = load_flags(p);
+    if (st == HK_OK)
         mark_pieces(p);
-    return s;
+    return st;
 }

@@ -48,15 +48,15 @@ static enum hk_status read_template(const struct hk_tok *t, const json_t *tp, st
     json_array_foreach(single, i, part)
     {
         const json_t *token = json_object_get(part, "SpecialToken");
-        enum hk_status s = HK_OK;
+        enum hk_status st = HK_OK;
         if (token != NULL)
-            s = template_id(t, tp, hk_tok_text(token, "id"), text ? &a->behind : &a->before);
+            st = template_id(t, tp, hk_tok_text(token, "id"), text ? &a->behind : &a->before);
         else if (text || json_object_get(part, "Sequence") == NULL)
-            s = unsupported(t, "TemplateProcessing", "single does not have the text once");
+            st = unsupported(t, "TemplateProcessing", "single does not have the text once");
         else
             text = true;
-        if (s != HK_OK)
-            return s;
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -82,9 +82,9 @@ static enum hk_status read_post(const struct hk_tok *t, struct around *a)
         return read_processor(t, post, a);
     json_array_foreach(json_object_get(post, "processors"), i, one)
     {
-        enum hk_status s = read_processor(t, one, a);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = read_processor(t, one, a);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -150,10 +150,10 @@ static enum hk_status mark_ends(const struct hk_tok *t, const json_t *config, bo
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     for (size_t i = 0; i < n; i++) {
         int64_t id = -1;
-        enum hk_status s =
+        enum hk_status st =
             check_id(t, "eos_token_id", json_is_array(v) ? json_array_get(v, i) : v, &id);
-        if (s != HK_OK)
-            return s;
+        if (st != HK_OK)
+            return st;
         if (id >= 0)
             ends[id] = true;
     }
@@ -164,39 +164,39 @@ static enum hk_status put_ends(const struct hk_tok *t, int64_t eos)
 {
     bool *ends = calloc(t->count, sizeof *ends);
     int32_t *id = reallocarray(NULL, t->count, sizeof *id);
-    enum hk_status s = HK_OK;
+    enum hk_status st = HK_OK;
     uint32_t n = 0;
     if (ends == NULL || id == NULL)
-        s = hk_fail_nomem(t->err);
-    if (s == HK_OK)
-        s = mark_ends(t, t->config->json, ends);
-    if (s == HK_OK)
-        s = mark_ends(t, t->config->generation, ends);
-    for (uint32_t i = 0; i < t->count && s == HK_OK; i++)
+        st = hk_fail_nomem(t->err);
+    if (st == HK_OK)
+        st = mark_ends(t, t->config->json, ends);
+    if (st == HK_OK)
+        st = mark_ends(t, t->config->generation, ends);
+    for (uint32_t i = 0; i < t->count && st == HK_OK; i++)
         if (ends[i] || i == eos)
             id[n++] = (int32_t)i;
-    if (s == HK_OK && n > 0)
+    if (st == HK_OK && n > 0)
         hk_kvlist_i32s(t->out, hk_vocab_key(HK_VOCAB_END_IDS), id, n);
     free(ends);
     free(id);
-    return s;
+    return st;
 }
 
 enum hk_status hk_tok_put_ids(struct hk_tok *t)
 {
     int64_t id[HK_TOK_NAMES];
     struct around a = {-1, -1};
-    enum hk_status s = read_post(t, &a);
-    for (size_t i = 0; i < HK_TOK_NAMES && s == HK_OK; i++)
-        s = find_id(t, &hk_tok_names[i], &id[i]);
-    if (s == HK_OK)
-        s = put_around(t, "add_bos_token", HK_VOCAB_ADD_BOS, HK_VOCAB_BOS, a.before,
-                       &id[HK_TOK_BOS]);
-    if (s == HK_OK)
-        s = put_around(t, "add_eos_token", HK_VOCAB_ADD_EOS, HK_VOCAB_EOS, a.behind,
-                       &id[HK_TOK_EOS]);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = read_post(t, &a);
+    for (size_t i = 0; i < HK_TOK_NAMES && st == HK_OK; i++)
+        st = find_id(t, &hk_tok_names[i], &id[i]);
+    if (st == HK_OK)
+        st = put_around(t, "add_bos_token", HK_VOCAB_ADD_BOS, HK_VOCAB_BOS, a.before,
+                        &id[HK_TOK_BOS]);
+    if (st == HK_OK)
+        st = put_around(t, "add_eos_token", HK_VOCAB_ADD_EOS, HK_VOCAB_EOS, a.behind,
+                        &id[HK_TOK_EOS]);
+    if (st != HK_OK)
+        return st;
     for (size_t i = 0; i < HK_TOK_NAMES; i++) {
         if (id[i] >= 0)
             hk_kvlist_int(t->out, hk_vocab_key(hk_tok_names[i].key), id[i]);

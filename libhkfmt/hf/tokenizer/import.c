@@ -27,10 +27,10 @@ static enum hk_status keep_form(const struct hk_tok *t)
     for (uint32_t i = 0; i < t->count && good; i++)
         if (t->token[i].added && !t->token[i].in_model)
             good = json_array_append_new(outside, json_integer(i)) == 0;
-    enum hk_status s =
+    enum hk_status st =
         good ? hk_tok_put_json(t, HK_VOCAB_STORED_FORM, form) : hk_fail_nomem(t->err);
     json_decref(form);
-    return s;
+    return st;
 }
 
 static enum hk_status keep_settings(const struct hk_tok *t)
@@ -42,14 +42,14 @@ static enum hk_status keep_settings(const struct hk_tok *t)
 
 static enum hk_status keep_files(const struct hk_tok *t)
 {
-    enum hk_status s = keep_form(t);
-    if (s == HK_OK && t->json != NULL)
-        s = keep_json(t);
-    if (s == HK_OK && t->settings != NULL)
-        s = keep_settings(t);
-    if (s == HK_OK && t->special != NULL)
-        s = hk_tok_put_json(t, HK_VOCAB_STORED_SPECIAL, t->special);
-    return s;
+    enum hk_status st = keep_form(t);
+    if (st == HK_OK && t->json != NULL)
+        st = keep_json(t);
+    if (st == HK_OK && t->settings != NULL)
+        st = keep_settings(t);
+    if (st == HK_OK && t->special != NULL)
+        st = hk_tok_put_json(t, HK_VOCAB_STORED_SPECIAL, t->special);
+    return st;
 }
 
 /* Byte-level vocabularies split and map a text by the pre-tokenizer, the others have byte tokens.
@@ -63,11 +63,11 @@ static enum hk_status read_json_kind(struct hk_tok *t)
         return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tokenizer.json: a model of type %s is not supported",
                        hk_tok_text(model, "type"));
-    enum hk_status s = hk_tok_check_bpe(t);
-    if (s == HK_OK)
-        s = hk_tok_read_vocab(t);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_tok_check_bpe(t);
+    if (st == HK_OK)
+        st = hk_tok_read_vocab(t);
+    if (st != HK_OK)
+        return st;
     t->spm = hk_tok_has_bytes(t);
     const json_t *unknown = json_object_get(model, "unk_token");
     if (json_is_string(unknown))
@@ -77,32 +77,32 @@ static enum hk_status read_json_kind(struct hk_tok *t)
 
 static enum hk_status read_files(struct hk_tok *t)
 {
-    enum hk_status s = hk_tok_json(t, "tokenizer.json", &t->json);
-    if (s == HK_OK)
-        s = hk_tok_json(t, "tokenizer_config.json", &t->settings);
-    if (s == HK_OK)
-        s = hk_tok_json(t, "special_tokens_map.json", &t->special);
-    if (s == HK_OK)
-        s = hk_hf_read(t->dir, "tokenizer.model", HK_TOK_FILE, &t->model, &t->model_size, t->err);
-    return s;
+    enum hk_status st = hk_tok_json(t, "tokenizer.json", &t->json);
+    if (st == HK_OK)
+        st = hk_tok_json(t, "tokenizer_config.json", &t->settings);
+    if (st == HK_OK)
+        st = hk_tok_json(t, "special_tokens_map.json", &t->special);
+    if (st == HK_OK)
+        st = hk_hf_read(t->dir, "tokenizer.model", HK_TOK_FILE, &t->model, &t->model_size, t->err);
+    return st;
 }
 
 enum hk_status hk_tok_put_keys(struct hk_tok *t)
 {
     t->spm = t->json == NULL;
-    enum hk_status s = t->spm ? hk_tok_read_sentencepiece(t) : read_json_kind(t);
-    return s == HK_OK ? hk_tok_put_ids(t) : s;
+    enum hk_status st = t->spm ? hk_tok_read_sentencepiece(t) : read_json_kind(t);
+    return st == HK_OK ? hk_tok_put_ids(t) : st;
 }
 
 static enum hk_status read_all(struct hk_tok *t)
 {
-    enum hk_status s = read_files(t);
-    if (s != HK_OK || (t->json == NULL && t->model == NULL))
-        return s;
-    s = hk_tok_put_keys(t);
-    if (s == HK_OK)
-        s = hk_tok_put_templates(t);
-    return s == HK_OK ? keep_files(t) : s;
+    enum hk_status st = read_files(t);
+    if (st != HK_OK || (t->json == NULL && t->model == NULL))
+        return st;
+    st = hk_tok_put_keys(t);
+    if (st == HK_OK)
+        st = hk_tok_put_templates(t);
+    return st == HK_OK ? keep_files(t) : st;
 }
 
 void hk_tok_free(struct hk_tok *t)
@@ -121,7 +121,7 @@ enum hk_status hk_hf_read_tokenizer(const char *dir, const struct hk_hf_config *
 {
     struct hk_tok t = {
         .dir = dir, .config = c, .out = out, .err = err, .unk = -1, .bos = -1, .eos = -1};
-    enum hk_status s = read_all(&t);
+    enum hk_status st = read_all(&t);
     hk_tok_free(&t);
-    return s;
+    return st;
 }

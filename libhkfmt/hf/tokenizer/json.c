@@ -72,15 +72,15 @@ enum hk_status hk_tok_json(const struct hk_tok *t, const char *name, json_t **ou
 {
     uint8_t *p;
     size_t n;
-    enum hk_status s = hk_hf_read(t->dir, name, HK_TOK_FILE, &p, &n, t->err);
-    if (s != HK_OK || p == NULL)
-        return s;
+    enum hk_status st = hk_hf_read(t->dir, name, HK_TOK_FILE, &p, &n, t->err);
+    if (st != HK_OK || p == NULL)
+        return st;
     struct hk_buf text = {0};
     widen(&text, p, n);
     free(p);
-    s = parse(t, name, &text, out);
+    st = parse(t, name, &text, out);
     hk_buf_free(&text);
-    return s;
+    return st;
 }
 
 struct hk_bytes hk_tok_string(const json_t *s)

@@ -77,20 +77,20 @@ enum hk_status hk_tok_read_merges(struct hk_tok *t, struct hk_tok_merges *out)
         return hk_fail_nomem(t->err);
     t->pairs = json_is_array(json_array_get(list, 0));
     struct hk_buf joined = {0};
-    enum hk_status s = HK_OK;
+    enum hk_status st = HK_OK;
     size_t i;
     json_array_foreach(list, i, o)
     {
         struct hk_bytes half[2];
         out->merge[i].rank = (uint32_t)i;
-        s = halves(o, half) ? resolve(t, half, &joined, &out->merge[i])
-                            : hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
-                                      "tokenizer.json: model.merges: merge %zu is no pair", i);
-        if (s != HK_OK)
+        st = halves(o, half) ? resolve(t, half, &joined, &out->merge[i])
+                             : hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
+                                       "tokenizer.json: model.merges: merge %zu is no pair", i);
+        if (st != HK_OK)
             break;
     }
     hk_buf_free(&joined);
-    return s == HK_OK ? sort_by_halves(t, out) : s;
+    return st == HK_OK ? sort_by_halves(t, out) : st;
 }
 
 void hk_tok_sort_merges(struct hk_tok_merges *m)
@@ -142,9 +142,9 @@ static enum hk_status check_blanks(const struct hk_tok *t, const struct hk_tok_m
 enum hk_status hk_tok_put_merges(const struct hk_tok *t, enum hk_vocab_key key,
                                  const struct hk_tok_merges *m)
 {
-    enum hk_status s = check_blanks(t, m);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = check_blanks(t, m);
+    if (st != HK_OK)
+        return st;
     struct hk_bytes *line = calloc((size_t)m->count + 1, sizeof *line);
     struct hk_buf text = {0};
     if (line != NULL)
@@ -152,8 +152,8 @@ enum hk_status hk_tok_put_merges(const struct hk_tok *t, enum hk_vocab_key key,
     if (line != NULL && !text.failed)
         hk_kvlist_strings(t->out, hk_vocab_key(key), line, m->count);
     else
-        s = hk_fail_nomem(t->err);
+        st = hk_fail_nomem(t->err);
     hk_buf_free(&text);
     free(line);
-    return s;
+    return st;
 }

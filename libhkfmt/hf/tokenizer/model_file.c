@@ -218,9 +218,9 @@ static enum hk_status each_piece(struct hk_tok *t, piece_fn *fn)
             (memcpy(&score, &p.score, sizeof score), isnan(score)))
             return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
                            "tokenizer.model: piece %u is damaged", id);
-        enum hk_status s = fn(t, id++, &p);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = fn(t, id++, &p);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -259,25 +259,25 @@ static enum hk_status compare_piece(struct hk_tok *t, uint32_t id, const struct 
 enum hk_status hk_tok_model_scores(struct hk_tok *t, const struct hk_tok_merges *merges)
 {
     struct model m;
-    enum hk_status s = read_settings(t, &m);
-    if (s == HK_OK)
-        s = check_settings(t, &m);
-    if (s == HK_OK)
-        s = each_piece(t, compare_piece);
-    float *score = s == HK_OK ? calloc((size_t)merges->count + 1, sizeof *score) : NULL;
-    if (s == HK_OK && score == NULL)
-        s = hk_fail_nomem(t->err);
-    for (uint32_t i = 0; i < merges->count && s == HK_OK; i++)
+    enum hk_status st = read_settings(t, &m);
+    if (st == HK_OK)
+        st = check_settings(t, &m);
+    if (st == HK_OK)
+        st = each_piece(t, compare_piece);
+    float *score = st == HK_OK ? calloc((size_t)merges->count + 1, sizeof *score) : NULL;
+    if (st == HK_OK && score == NULL)
+        st = hk_fail_nomem(t->err);
+    for (uint32_t i = 0; i < merges->count && st == HK_OK; i++)
         score[merges->merge[i].rank] = t->token[merges->merge[i].id].score;
-    for (uint32_t i = 1; i < merges->count && s == HK_OK; i++) {
+    for (uint32_t i = 1; i < merges->count && st == HK_OK; i++) {
         if (score[i] > score[i - 1])
-            s = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                        "tokenizer.json: model.merges: merge %u is not in the order of "
-                        "tokenizer.model's scores",
-                        i);
+            st = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                         "tokenizer.json: model.merges: merge %u is not in the order of "
+                         "tokenizer.model's scores",
+                         i);
     }
     free(score);
-    return s;
+    return st;
 }
 
 static enum hk_status check_ids(struct hk_tok *t, const struct model *m)
@@ -306,18 +306,18 @@ static void read_prefix(struct hk_tok *t, const struct model *m)
 enum hk_status hk_tok_read_model(struct hk_tok *t)
 {
     struct model m;
-    enum hk_status s = read_settings(t, &m);
-    if (s == HK_OK)
-        s = check_settings(t, &m);
-    if (s == HK_OK)
-        s = hk_tok_make_room(t, m.pieces);
-    if (s == HK_OK && (t->ids = json_object()) == NULL)
-        s = hk_fail_nomem(t->err);
-    if (s == HK_OK)
-        s = each_piece(t, take_piece);
-    if (s == HK_OK)
-        s = check_ids(t, &m);
-    if (s == HK_OK)
+    enum hk_status st = read_settings(t, &m);
+    if (st == HK_OK)
+        st = check_settings(t, &m);
+    if (st == HK_OK)
+        st = hk_tok_make_room(t, m.pieces);
+    if (st == HK_OK && (t->ids = json_object()) == NULL)
+        st = hk_fail_nomem(t->err);
+    if (st == HK_OK)
+        st = each_piece(t, take_piece);
+    if (st == HK_OK)
+        st = check_ids(t, &m);
+    if (st == HK_OK)
         read_prefix(t, &m);
-    return s;
+    return st;
 }

@@ -41,9 +41,9 @@ static enum hk_status read_normalizer(const struct hk_tok *t, const json_t *o, b
         return read_form(t, o, nfc);
     json_array_foreach(list, i, one)
     {
-        enum hk_status s = read_form(t, one, nfc);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = read_form(t, one, nfc);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -220,9 +220,9 @@ static enum hk_status read_pre(const struct hk_tok *t, const json_t *o, struct p
         return read_one(t, o, x);
     json_array_foreach(list, i, one)
     {
-        enum hk_status s = read_one(t, one, x);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = read_one(t, one, x);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -230,23 +230,23 @@ static enum hk_status read_pre(const struct hk_tok *t, const json_t *o, struct p
 /* Patterns that a name is known for mean the same, whatever they are made of. */
 static enum hk_status check_patterns(const struct hk_tok *t, const struct patterns *x)
 {
-    enum hk_status s = HK_OK;
-    for (size_t i = 0; i < x->n && s == HK_OK && hk_pre_tokenizer_of(x->p, x->n) == NULL; i++)
-        s = check_pattern(t, x->p[i]);
-    return s;
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; i < x->n && st == HK_OK && hk_pre_tokenizer_of(x->p, x->n) == NULL; i++)
+        st = check_pattern(t, x->p[i]);
+    return st;
 }
 
 enum hk_status hk_tok_put_pre(struct hk_tok *t)
 {
     struct patterns x = {.arena = t->out->arena};
     bool nfc = false;
-    enum hk_status s = read_normalizer(t, json_object_get(t->json, "normalizer"), &nfc);
-    if (s == HK_OK)
-        s = read_pre(t, json_object_get(t->json, "pre_tokenizer"), &x);
-    if (s == HK_OK)
-        s = check_patterns(t, &x);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = read_normalizer(t, json_object_get(t->json, "normalizer"), &nfc);
+    if (st == HK_OK)
+        st = read_pre(t, json_object_get(t->json, "pre_tokenizer"), &x);
+    if (st == HK_OK)
+        st = check_patterns(t, &x);
+    if (st != HK_OK)
+        return st;
     if (!x.byte_level)
         return unsupported(t, "pre_tokenizer", "a BPE vocabulary without ByteLevel");
     if (nfc)

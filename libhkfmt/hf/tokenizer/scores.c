@@ -98,14 +98,14 @@ enum hk_status hk_tok_make_merges(const struct hk_tok *t, struct hk_tok_merges *
     for (uint32_t i = 0; i < t->count; i++)
         if (may_merge(&t->token[i]))
             cut_piece(t, i, &x);
-    enum hk_status s = HK_OK;
+    enum hk_status st = HK_OK;
     if (x.all.failed)
-        s = hk_fail_nomem(t->err);
+        st = hk_fail_nomem(t->err);
     else if (x.work > MOST_WORK)
-        s = hk_fail(t->err, HK_E_RANGE, HK_NO_OFFSET,
-                    "the tokenizer's pieces are so long that their merges take too much work");
+        st = hk_fail(t->err, HK_E_RANGE, HK_NO_OFFSET,
+                     "the tokenizer's pieces are so long that their merges take too much work");
     else
-        s = number(t, &x, out);
+        st = number(t, &x, out);
     hk_buf_free(&x.all);
-    return s;
+    return st;
 }

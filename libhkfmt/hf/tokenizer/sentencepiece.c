@@ -59,9 +59,9 @@ static enum hk_status read_normalizer(const struct hk_tok *t, struct normal *n)
         return read_step(t, o, n);
     json_array_foreach(json_object_get(o, "normalizers"), i, step)
     {
-        enum hk_status s = read_step(t, step, n);
-        if (s != HK_OK)
-            return s;
+        enum hk_status st = read_step(t, step, n);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
@@ -101,17 +101,17 @@ static enum hk_status read_pre(struct hk_tok *t, struct normal *n)
 static enum hk_status read_blanks(struct hk_tok *t)
 {
     struct normal n = {0};
-    enum hk_status s = read_normalizer(t, &n);
-    if (s == HK_OK)
-        s = read_pre(t, &n);
-    if (s == HK_OK && !n.replaced)
-        s = unsupported(t, "normalizer", "blanks stay blanks in a vocabulary with byte_fallback");
+    enum hk_status st = read_normalizer(t, &n);
+    if (st == HK_OK)
+        st = read_pre(t, &n);
+    if (st == HK_OK && !n.replaced)
+        st = unsupported(t, "normalizer", "blanks stay blanks in a vocabulary with byte_fallback");
     t->space_prefix = n.prefix;
-    if (s == HK_OK && n.prefix && json_is_false(json_object_get(t->settings, "add_prefix_space")))
-        s = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                    "tokenizer_config.json: add_prefix_space false, where tokenizer.json puts a "
-                    "blank before a text");
-    return s;
+    if (st == HK_OK && n.prefix && json_is_false(json_object_get(t->settings, "add_prefix_space")))
+        st = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "tokenizer_config.json: add_prefix_space false, where tokenizer.json puts a "
+                     "blank before a text");
+    return st;
 }
 
 /* ---- bytes ---- */
@@ -239,19 +239,19 @@ static enum hk_status check_bytes(const struct hk_tok *t, const struct hk_tok_me
 /* Added tokens do not come about by merging: a text has them no more when it is merged. */
 static enum hk_status score_all(struct hk_tok *t, const struct hk_tok_merges *m)
 {
-    enum hk_status s = check_bytes(t, m);
+    enum hk_status st = check_bytes(t, m);
     struct trial *x = calloc(1, sizeof *x);
     if (x == NULL)
-        s = hk_fail_nomem(t->err);
+        st = hk_fail_nomem(t->err);
     else
         *x = (struct trial){.t = t, .merges = m};
-    for (uint32_t i = 0; i < t->count && s == HK_OK; i++) {
+    for (uint32_t i = 0; i < t->count && st == HK_OK; i++) {
         bool user = t->token[i].type == HK_TOKEN_USER && t->token[i].in_model;
         if ((t->token[i].type == HK_TOKEN_NORMAL || user) && t->token[i].piece.n > 0)
-            s = score_piece(t, x, &t->token[i]);
+            st = score_piece(t, x, &t->token[i]);
     }
     free(x);
-    return s;
+    return st;
 }
 
 /* ---- the whole ---- */
@@ -320,21 +320,21 @@ static enum hk_status put(struct hk_tok *t)
     hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_MODEL), hk_vocab_kind_name(HK_VOCAB_SPM));
     hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_PRE),
                    "default"); /* as llama.cpp's converter has it */
-    enum hk_status s = hk_tok_put_vocab(t);
-    if (s == HK_OK)
+    enum hk_status st = hk_tok_put_vocab(t);
+    if (st == HK_OK)
         hk_kvlist_bool(t->out, hk_vocab_key(HK_VOCAB_ADD_SPACE_PREFIX), t->space_prefix);
-    if (s == HK_OK && t->scheme != NULL)
+    if (st == HK_OK && t->scheme != NULL)
         hk_kvlist_text(t->out, hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), t->scheme);
-    return s;
+    return st;
 }
 
 /* Merges that are not those that would be made of the scores are kept for the way back. */
 static enum hk_status keep_merges(const struct hk_tok *t, const struct hk_tok_merges *m)
 {
     struct hk_tok_merges made = {0};
-    enum hk_status s = hk_tok_make_merges(t, &made);
-    if (s != HK_OK)
-        return s;
+    enum hk_status st = hk_tok_make_merges(t, &made);
+    if (st != HK_OK)
+        return st;
     bool same = made.count == m->count;
     for (uint32_t i = 0; i < m->count && same; i++) {
         const struct hk_tok_merge *a = &m->merge[i], *b = &made.merge[a->rank];
@@ -347,43 +347,43 @@ static enum hk_status keep_merges(const struct hk_tok *t, const struct hk_tok_me
 enum hk_status hk_tok_read_spm(struct hk_tok *t)
 {
     struct hk_tok_merges m = {0};
-    enum hk_status s = t->ignore_merges
-                           ? unsupported(t, "model.ignore_merges", "with byte_fallback")
-                           : read_blanks(t);
-    if (s == HK_OK)
-        s = hk_tok_check_decoder(t);
-    if (s == HK_OK)
-        s = mark_bytes(t);
-    if (s == HK_OK)
-        s = hk_tok_read_merges(t, &m);
-    if (s == HK_OK)
-        s = hk_tok_read_added(t);
-    if (s == HK_OK)
-        s = check_added(t, &m);
-    if (s == HK_OK)
-        s = t->model != NULL ? hk_tok_model_scores(t, &m) : score_all(t, &m);
-    if (s == HK_OK)
-        s = put(t);
-    if (s == HK_OK)
-        s = keep_merges(t, &m);
+    enum hk_status st = t->ignore_merges
+                            ? unsupported(t, "model.ignore_merges", "with byte_fallback")
+                            : read_blanks(t);
+    if (st == HK_OK)
+        st = hk_tok_check_decoder(t);
+    if (st == HK_OK)
+        st = mark_bytes(t);
+    if (st == HK_OK)
+        st = hk_tok_read_merges(t, &m);
+    if (st == HK_OK)
+        st = hk_tok_read_added(t);
+    if (st == HK_OK)
+        st = check_added(t, &m);
+    if (st == HK_OK)
+        st = t->model != NULL ? hk_tok_model_scores(t, &m) : score_all(t, &m);
+    if (st == HK_OK)
+        st = put(t);
+    if (st == HK_OK)
+        st = keep_merges(t, &m);
     free(m.merge);
-    return s;
+    return st;
 }
 
 enum hk_status hk_tok_read_sentencepiece(struct hk_tok *t)
 {
     struct hk_tok_merges m = {0};
-    enum hk_status s = hk_tok_read_model(t);
-    if (s == HK_OK)
-        s = mark_bytes(t);
-    if (s == HK_OK)
-        s = hk_tok_read_added(t);
-    if (s == HK_OK)
-        s = hk_tok_make_merges(t, &m);
-    if (s == HK_OK) {
+    enum hk_status st = hk_tok_read_model(t);
+    if (st == HK_OK)
+        st = mark_bytes(t);
+    if (st == HK_OK)
+        st = hk_tok_read_added(t);
+    if (st == HK_OK)
+        st = hk_tok_make_merges(t, &m);
+    if (st == HK_OK) {
         hk_tok_sort_merges(&m);
-        s = score_all(t, &m);
+        st = score_all(t, &m);
     }
     free(m.merge);
-    return s == HK_OK ? put(t) : s;
+    return st == HK_OK ? put(t) : st;
 }

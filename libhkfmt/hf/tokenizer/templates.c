@@ -42,7 +42,7 @@ static enum hk_status put_list(struct hk_tok *t, json_t *o)
 {
     struct hk_bytes names[MOST_NAMED];
     uint32_t n = 0;
-    enum hk_status s = HK_OK;
+    enum hk_status st = HK_OK;
     size_t i;
     json_t *one;
     json_array_foreach(o, i, one)
@@ -50,9 +50,9 @@ static enum hk_status put_list(struct hk_tok *t, json_t *o)
         const json_t *name = json_object_get(one, "name"), *text = json_object_get(one, "template");
         if (!json_is_string(name) || !json_is_string(text))
             return bad(t, "an element of the list has no name or no template");
-        s = put_named(t, hk_tok_string(name), hk_tok_string(text), names, &n);
-        if (s != HK_OK)
-            return s;
+        st = put_named(t, hk_tok_string(name), hk_tok_string(text), names, &n);
+        if (st != HK_OK)
+            return st;
     }
     if (n > 0)
         hk_kvlist_strings(t->out, hk_vocab_key(HK_VOCAB_CHAT_TEMPLATES), names, n);
@@ -71,14 +71,14 @@ static enum hk_status put_json(struct hk_tok *t, json_t *o)
 static enum hk_status from_json_file(struct hk_tok *t)
 {
     json_t *file = NULL;
-    enum hk_status s = hk_tok_json(t, "chat_template.json", &file);
+    enum hk_status st = hk_tok_json(t, "chat_template.json", &file);
     json_t *o = json_object_get(file, "chat_template");
-    if (s == HK_OK && file != NULL)
+    if (st == HK_OK && file != NULL)
         t->templates = "chat_template.json";
-    if (s == HK_OK && file != NULL)
-        s = o != NULL ? put_json(t, o) : bad(t, "chat_template.json has none");
+    if (st == HK_OK && file != NULL)
+        st = o != NULL ? put_json(t, o) : bad(t, "chat_template.json has none");
     json_decref(file);
-    return s;
+    return st;
 }
 
 /* ---- files ---- */
@@ -90,15 +90,15 @@ static enum hk_status put_file(struct hk_tok *t, const char *name, const char *k
 {
     uint8_t *p = NULL;
     size_t n = 0;
-    enum hk_status s = hk_hf_read(t->dir, name, HK_TOK_FILE, &p, &n, t->err);
+    enum hk_status st = hk_hf_read(t->dir, name, HK_TOK_FILE, &p, &n, t->err);
     const struct hk_bytes text = {p, n};
     *there = p != NULL;
-    if (s == HK_OK && p != NULL && !hk_utf8_valid(text))
-        s = hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET, "%s: text that is not UTF-8", name);
-    if (s == HK_OK && p != NULL)
+    if (st == HK_OK && p != NULL && !hk_utf8_valid(text))
+        st = hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET, "%s: text that is not UTF-8", name);
+    if (st == HK_OK && p != NULL)
         hk_kvlist_string(t->out, key, text);
     free(p);
-    return s;
+    return st;
 }
 
 static int is_template(const struct dirent *e)
@@ -122,9 +122,9 @@ static enum hk_status put_more_file(struct hk_tok *t, const char *file, struct h
              usual ? 0 : (int)name.n, (const char *)name.p);
     if (asprintf(&path, "%s/%s", more, file) < 0)
         return hk_fail_nomem(t->err);
-    enum hk_status s = put_file(t, path, key, &there);
+    enum hk_status st = put_file(t, path, key, &there);
     free(path);
-    return s;
+    return st;
 }
 
 /* The COUNT files, in order of their names; frees them. */
@@ -132,20 +132,20 @@ static enum hk_status put_more_files(struct hk_tok *t, struct dirent **files, si
 {
     struct hk_bytes names[MOST_NAMED];
     uint32_t n = 0;
-    enum hk_status s = count <= MOST_NAMED ? HK_OK : bad(t, "too many templates");
-    for (size_t i = 0; i < count && s == HK_OK; i++) {
+    enum hk_status st = count <= MOST_NAMED ? HK_OK : bad(t, "too many templates");
+    for (size_t i = 0; i < count && st == HK_OK; i++) {
         const char *file = files[i]->d_name;
         const struct hk_bytes name = {(const uint8_t *)file, strlen(file) - (sizeof jinja - 1)};
-        s = put_more_file(t, file, name);
+        st = put_more_file(t, file, name);
         if (!hk_bytes_are(name, "default"))
             names[n++] = name;
     }
-    if (s == HK_OK && n > 0)
+    if (st == HK_OK && n > 0)
         hk_kvlist_strings(t->out, hk_vocab_key(HK_VOCAB_CHAT_TEMPLATES), names, n);
     for (size_t i = 0; i < count; i++)
         free(files[i]);
     free(files);
-    return s;
+    return st;
 }
 
 static enum hk_status put_more(struct hk_tok *t, bool *there)
@@ -167,20 +167,20 @@ static enum hk_status put_more(struct hk_tok *t, bool *there)
 enum hk_status hk_tok_put_templates(struct hk_tok *t)
 {
     bool one = false, several = false;
-    enum hk_status s =
+    enum hk_status st =
         put_file(t, "chat_template.jinja", hk_vocab_key(HK_VOCAB_CHAT_TEMPLATE), &one);
-    if (s == HK_OK)
-        s = put_more(t, &several);
-    if (s != HK_OK)
-        return s;
+    if (st == HK_OK)
+        st = put_more(t, &several);
+    if (st != HK_OK)
+        return st;
     json_t *o = json_object_get(t->settings, "chat_template");
     if (one || several) {
         t->templates = "chat_template.jinja";
     } else if (o != NULL && !json_is_null(o)) {
         t->templates = "tokenizer_config.json";
-        s = put_json(t, o);
+        st = put_json(t, o);
     } else {
-        s = from_json_file(t);
+        st = from_json_file(t);
     }
-    return s;
+    return st;
 }

@@ -66,14 +66,14 @@ enum hk_status hk_tok_read_vocab(struct hk_tok *t)
     t->ids = json_copy(vocab); /* added tokens come to it */
     if (t->ids == NULL)
         return hk_fail_nomem(t->err);
-    enum hk_status s = size_vocab(t);
+    enum hk_status st = size_vocab(t);
     const char *piece;
     size_t n;
     json_t *id;
     json_object_keylen_foreach(t->ids, piece, n, id)
     {
-        if (s != HK_OK)
-            return s;
+        if (st != HK_OK)
+            return st;
         struct hk_tok_token *token = &t->token[json_integer_value(id)];
         if (token->piece.p != NULL)
             return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
@@ -83,7 +83,7 @@ enum hk_status hk_tok_read_vocab(struct hk_tok *t)
         token->type = HK_TOKEN_NORMAL;
         token->in_model = true;
     }
-    return s;
+    return st;
 }
 
 /* Ids without a token get one that no text becomes. */
