@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/tokenizer/grow.h"
+
 struct pattern {
     uint8_t *p;
     size_t n;
@@ -23,7 +25,7 @@ struct hke_stop {
 /* ---- setting up ---- */
 
 /* Length of the match after one more byte. */
-static size_t step(const struct pattern *p, size_t match, uint8_t byte)
+static size_t advance_match(const struct pattern *p, size_t match, uint8_t byte)
 {
     while (p->p[match] != byte) {
         if (match == 0)
@@ -33,7 +35,8 @@ static size_t step(const struct pattern *p, size_t match, uint8_t byte)
     return match + 1;
 }
 
-static enum hk_status prepare(struct pattern *p, struct hk_bytes string, struct hk_error *err)
+static enum hk_status prepare_pattern(struct pattern *p, struct hk_bytes string,
+                                      struct hk_error *err)
 {
     if (string.n == 0)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "an empty stop string");
@@ -45,7 +48,7 @@ static enum hk_status prepare(struct pattern *p, struct hk_bytes string, struct 
     memcpy(p->p, string.p, p->n);
     for (size_t m = 1, match = 0; m < p->n; m++) {
         p->shorter[m] = match;
-        match = step(p, match, p->p[m]);
+        match = advance_match(p, match, p->p[m]);
     }
     return HK_OK;
 }
@@ -60,7 +63,7 @@ enum hk_status hke_stop_new(struct hke_stop **out, const struct hk_bytes *string
     enum hk_status st = s->pattern == NULL ? hk_fail_nomem(err) : HK_OK;
     for (size_t i = 0; i < count && st == HK_OK; i++) {
         s->count++;
-        st = prepare(&s->pattern[i], string[i], err);
+        st = prepare_pattern(&s->pattern[i], string[i], err);
     }
     if (st != HK_OK)
         hke_stop_free(&s);
@@ -84,23 +87,15 @@ void hke_stop_free(struct hke_stop **s)
 
 /* ---- the search ---- */
 
-static enum hk_status reserve(struct hke_text *t, size_t more, struct hk_error *err)
+static enum hk_status reserve_text(struct hke_text *t, size_t more, struct hk_error *err)
 {
-    size_t need, room = t->capacity;
-    if (__builtin_add_overflow(t->n, more, &need) || need > SIZE_MAX / 2)
+    size_t need;
+    if (__builtin_add_overflow(t->n, more, &need) || !hke_grow(&t->p, &t->capacity, need, 1))
         return hk_fail_nomem(err);
-    if (need <= room)
-        return HK_OK;
-    room = need > room * 2 ? need : room * 2;
-    uint8_t *p = realloc(t->p, room);
-    if (p == NULL)
-        return hk_fail_nomem(err);
-    t->p = p;
-    t->capacity = room;
     return HK_OK;
 }
 
-static void append(struct hke_text *t, const uint8_t *p, size_t n)
+static void append_reserved(struct hke_text *t, const uint8_t *p, size_t n)
 {
     if (n > 0)
         memcpy(t->p + t->n, p, n);
@@ -108,21 +103,21 @@ static void append(struct hke_text *t, const uint8_t *p, size_t n)
 }
 
 /* Of what was held back and BYTE, append all but the last KEEP bytes. */
-static void release(const struct hke_stop *s, uint8_t byte, size_t keep, struct hke_text *out)
+static void release_held(const struct hke_stop *s, uint8_t byte, size_t keep, struct hke_text *out)
 {
     size_t n = s->held + 1 - keep;
-    append(out, s->held > 0 ? s->holder->p : NULL, n < s->held ? n : s->held);
+    append_reserved(out, s->held > 0 ? s->holder->p : NULL, n < s->held ? n : s->held);
     if (n > s->held)
-        append(out, &byte, 1);
+        append_reserved(out, &byte, 1);
 }
 
-static void take(struct hke_stop *s, uint8_t byte, struct hke_text *out)
+static void take_byte(struct hke_stop *s, uint8_t byte, struct hke_text *out)
 {
     const struct pattern *holder = NULL;
     size_t longest = 0, whole = 0;
     for (size_t i = 0; i < s->count; i++) {
         struct pattern *p = &s->pattern[i];
-        p->match = step(p, p->match, byte);
+        p->match = advance_match(p, p->match, byte);
         if (p->match == p->n && p->n > whole)
             whole = p->n;
         if (p->match > longest) {
@@ -131,7 +126,7 @@ static void take(struct hke_stop *s, uint8_t byte, struct hke_text *out)
         }
     }
     s->found = whole > 0;
-    release(s, byte, s->found ? whole : longest, out);
+    release_held(s, byte, s->found ? whole : longest, out);
     s->holder = holder;
     s->held = s->found ? 0 : longest;
 }
@@ -139,9 +134,9 @@ static void take(struct hke_stop *s, uint8_t byte, struct hke_text *out)
 enum hk_status hke_stop_push(struct hke_stop *s, struct hk_bytes text, struct hke_text *out,
                              struct hk_error *err)
 {
-    enum hk_status st = reserve(out, s->held + text.n, err);
+    enum hk_status st = reserve_text(out, s->held + text.n, err);
     for (size_t i = 0; i < text.n && st == HK_OK && !s->found; i++)
-        take(s, text.p[i], out);
+        take_byte(s, text.p[i], out);
     return st;
 }
 
@@ -152,9 +147,9 @@ bool hke_stop_found(const struct hke_stop *s)
 
 enum hk_status hke_stop_end(struct hke_stop *s, struct hke_text *out, struct hk_error *err)
 {
-    enum hk_status st = reserve(out, s->held, err);
+    enum hk_status st = reserve_text(out, s->held, err);
     if (st == HK_OK && s->held > 0) {
-        append(out, s->holder->p, s->held);
+        append_reserved(out, s->holder->p, s->held);
         s->held = 0;
     }
     return st;

@@ -2,20 +2,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenizer/tok.h"
+#include "engine/tokenizer/grow.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/vocabulary.h"
 
-static enum hk_status append(struct hke_text *out, const uint8_t *p, size_t n, struct hk_error *err)
+static enum hk_status append_to_text(struct hke_text *out, const uint8_t *p, size_t n,
+                                     struct hk_error *err)
 {
     if (n == 0)
         return HK_OK;
-    if (!hke_tok_grow(&out->p, &out->capacity, out->n + n, 1))
+    if (!hke_grow(&out->p, &out->capacity, out->n + n, 1))
         return hk_fail_nomem(err);
     memcpy(out->p + out->n, p, n);
     out->n += n;
     return HK_OK;
 }
 
-/* Whether TEXT of token ID begins with the blank that encoding put before the text. */
+/* Whether TEXT of token ID begins with the space that encoding put before the text. */
 static bool has_dummy_prefix(const struct hke_tokenizer *t, uint32_t id, struct hk_bytes text)
 {
     return t->kind == HK_VOCAB_SPM && t->space_prefix && t->type[id] == HK_TOKEN_NORMAL &&
@@ -23,8 +26,8 @@ static bool has_dummy_prefix(const struct hke_tokenizer *t, uint32_t id, struct 
 }
 
 /* What ID adds to the text of S. */
-static enum hk_status token_text(struct hke_stream *s, uint32_t id, struct hk_bytes *text,
-                                 struct hk_error *err)
+static enum hk_status take_token_text(struct hke_stream *s, uint32_t id, struct hk_bytes *text,
+                                      struct hk_error *err)
 {
     const struct hke_tokenizer *t = s->t;
     if (id >= t->text.n)
@@ -54,10 +57,10 @@ enum hk_status hke_stream_push(struct hke_stream *s, uint32_t id, struct hke_tex
 {
     struct hk_bytes text;
     size_t before = out->n;
-    enum hk_status st = token_text(s, id, &text, err);
-    if (st != HK_OK || (st = append(out, s->hold, s->held, err)) != HK_OK)
+    enum hk_status st = take_token_text(s, id, &text, err);
+    if (st != HK_OK || (st = append_to_text(out, s->hold, s->held, err)) != HK_OK)
         return st;
-    if ((st = append(out, text.p, text.n, err)) != HK_OK) {
+    if ((st = append_to_text(out, text.p, text.n, err)) != HK_OK) {
         out->n = before;
         return st;
     }
@@ -70,7 +73,7 @@ enum hk_status hke_stream_push(struct hke_stream *s, uint32_t id, struct hke_tex
 
 enum hk_status hke_stream_end(struct hke_stream *s, struct hke_text *out, struct hk_error *err)
 {
-    enum hk_status st = append(out, s->hold, s->held, err);
+    enum hk_status st = append_to_text(out, s->hold, s->held, err);
     if (st == HK_OK)
         s->held = 0;
     return st;
@@ -84,9 +87,9 @@ enum hk_status hke_decode(const struct hke_tokenizer *t, const uint32_t *id, siz
     hke_stream_start(&s, t, options);
     for (size_t i = 0; i < n; i++) {
         struct hk_bytes text;
-        enum hk_status st = token_text(&s, id[i], &text, err);
+        enum hk_status st = take_token_text(&s, id[i], &text, err);
         if (st == HK_OK)
-            st = append(out, text.p, text.n, err);
+            st = append_to_text(out, text.p, text.n, err);
         if (st != HK_OK) {
             out->n = before;
             return st;

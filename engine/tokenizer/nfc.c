@@ -1,10 +1,13 @@
 /* Unicode normalisation form C, a stretch at a time: what is in the form already, nearly all text,
  * is neither decoded nor copied. Bytes that are not UTF-8 stay as they are. */
+#include "engine/tokenizer/nfc.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-#include "engine/tokenizer/tok.h"
+#include "engine/tokenizer/grow.h"
+#include "libhkfmt/hkmodel.h"
 
 /* Characters that are their own normal form and never combine with one before them, so that a new
  * stretch may begin at each. Not all there are: the ranges that fill most texts. */
@@ -16,7 +19,7 @@ static const struct {
     {0x3400, 0x9fff}, {0xac00, 0xd7a3}, {0xff00, 0xffef}, {0x1f000, 0x1faff},
 };
 
-bool hke_tok_is_stable(uint32_t c)
+bool hke_is_stable_char(uint32_t c)
 {
     if (c <= stable[0].last)
         return true;
@@ -29,7 +32,7 @@ bool hke_tok_is_stable(uint32_t c)
 
 /* Length of the stretch at P: characters up to the next stable one, or one byte that is no
  * character. *DONE: it is in the form as it stands. */
-static size_t stretch(const uint8_t *p, const uint8_t *end, bool *done)
+static size_t measure_stretch(const uint8_t *p, const uint8_t *end, bool *done)
 {
     size_t n = 0;
     *done = true;
@@ -37,7 +40,7 @@ static size_t stretch(const uint8_t *p, const uint8_t *end, bool *done)
         unsigned len = hk_utf8_length(p + n, end);
         if (len == 0)
             return n > 0 ? n : 1;
-        bool is_stable = hke_tok_is_stable(hk_utf8_code(p + n, len));
+        bool is_stable = hke_is_stable_char(hk_utf8_code(p + n, len));
         if (is_stable && n > 0)
             return n;
         *done &= is_stable;
@@ -46,11 +49,11 @@ static size_t stretch(const uint8_t *p, const uint8_t *end, bool *done)
     return n;
 }
 
-static bool put(struct tok_nfc *x, const uint8_t *p, size_t n)
+static bool append_normal(struct tok_nfc *x, const uint8_t *p, size_t n)
 {
     if (n == 0)
         return true;
-    if (!hke_tok_grow(&x->text, &x->capacity, x->n + n, 1))
+    if (!hke_grow(&x->text, &x->capacity, x->n + n, 1))
         return false;
     memcpy(x->text + x->n, p, n);
     x->n += n;
@@ -58,14 +61,14 @@ static bool put(struct tok_nfc *x, const uint8_t *p, size_t n)
 }
 
 /* Decompose a stretch of characters into X->code. */
-static bool decompose(struct tok_nfc *x, const uint8_t *p, size_t n)
+static bool decompose_stretch(struct tok_nfc *x, const uint8_t *p, size_t n)
 {
     enum { LONGEST = 4 }; /* code points of one canonical decomposition */
     x->codes = 0;
     for (size_t i = 0; i < n;) {
         unsigned len = hk_utf8_length(p + i, p + n);
         int32_t code = (int32_t)hk_utf8_code(p + i, len);
-        if (!hke_tok_grow(&x->code, &x->code_room, x->codes + LONGEST, sizeof *x->code))
+        if (!hke_grow(&x->code, &x->code_room, x->codes + LONGEST, sizeof *x->code))
             return false;
         utf8proc_ssize_t k = utf8proc_decompose_char(
             code, x->code + x->codes, LONGEST, UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &(int){0});
@@ -77,12 +80,12 @@ static bool decompose(struct tok_nfc *x, const uint8_t *p, size_t n)
     return true;
 }
 
-static unsigned class_of(int32_t code)
+static unsigned combining_class_of(int32_t code)
 {
     return (unsigned)utf8proc_get_property(code)->combining_class;
 }
 
-static int by_key(const void *pa, const void *pb)
+static int compare_mark_keys(const void *pa, const void *pb)
 {
     uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
     return (a > b) - (a < b);
@@ -92,21 +95,22 @@ static int by_key(const void *pa, const void *pb)
  * may be one long run of marks, so this sorts where utf8proc's own ordering moves one at a time. */
 static bool order_marks(struct tok_nfc *x, int32_t *code, size_t n)
 {
-    if (!hke_tok_grow(&x->key, &x->key_room, n, sizeof *x->key))
+    if (!hke_grow(&x->key, &x->key_room, n, sizeof *x->key))
         return false;
     for (size_t i = 0; i < n; i++) /* 8 bits of class, 35 of position, 21 of code point */
-        x->key[i] = (uint64_t)class_of(code[i]) << 56 | (uint64_t)i << 21 | (uint32_t)code[i];
-    qsort(x->key, n, sizeof *x->key, by_key);
+        x->key[i] =
+            (uint64_t)combining_class_of(code[i]) << 56 | (uint64_t)i << 21 | (uint32_t)code[i];
+    qsort(x->key, n, sizeof *x->key, compare_mark_keys);
     for (size_t i = 0; i < n; i++)
         code[i] = (int32_t)(x->key[i] & 0x1fffff);
     return true;
 }
 
-static bool order(struct tok_nfc *x)
+static bool order_stretch(struct tok_nfc *x)
 {
     for (size_t i = 0; i < x->codes;) {
         size_t j = i;
-        while (j < x->codes && class_of(x->code[j]) != 0)
+        while (j < x->codes && combining_class_of(x->code[j]) != 0)
             j++;
         if (j > i + 1 && !order_marks(x, x->code + i, j - i))
             return false;
@@ -115,22 +119,22 @@ static bool order(struct tok_nfc *x)
     return true;
 }
 
-static bool put_composed(struct tok_nfc *x, const uint8_t *p, size_t n)
+static bool append_composed(struct tok_nfc *x, const uint8_t *p, size_t n)
 {
-    if (!decompose(x, p, n) || !order(x))
+    if (!decompose_stretch(x, p, n) || !order_stretch(x))
         return false;
     utf8proc_ssize_t k = utf8proc_normalize_utf32(x->code, (utf8proc_ssize_t)x->codes,
                                                   UTF8PROC_COMPOSE | UTF8PROC_STABLE);
     for (utf8proc_ssize_t i = 0; i < k; i++) {
         uint8_t c[4];
-        if (!put(x, c, (size_t)utf8proc_encode_char(x->code[i], c)))
+        if (!append_normal(x, c, (size_t)utf8proc_encode_char(x->code[i], c)))
             return false;
     }
     return true;
 }
 
 /* P moved forward over ASCII, but for the last such byte, which a mark may follow. */
-static const uint8_t *skip_ascii(const uint8_t *p, const uint8_t *end)
+static const uint8_t *skip_ascii_run(const uint8_t *p, const uint8_t *end)
 {
     uint64_t word;
     for (; end - p > 8; p += 8) {
@@ -143,7 +147,7 @@ static const uint8_t *skip_ascii(const uint8_t *p, const uint8_t *end)
     return p;
 }
 
-bool hke_tok_nfc(struct tok_nfc *x, struct hk_bytes text, struct hk_bytes *out)
+bool hke_normalise(struct tok_nfc *x, struct hk_bytes text, struct hk_bytes *out)
 {
     const uint8_t *p = text.p, *end = p + text.n, *from = p;
     x->n = 0;
@@ -151,11 +155,11 @@ bool hke_tok_nfc(struct tok_nfc *x, struct hk_bytes text, struct hk_bytes *out)
     bool changed = false;
     while (p < end) {
         if (*p < 0x80)
-            p = skip_ascii(p, end);
+            p = skip_ascii_run(p, end);
         bool done;
-        size_t n = stretch(p, end, &done);
+        size_t n = measure_stretch(p, end, &done);
         if (!done) {
-            if (!put(x, from, (size_t)(p - from)) || !put_composed(x, p, n))
+            if (!append_normal(x, from, (size_t)(p - from)) || !append_composed(x, p, n))
                 return false;
             from = p + n;
             changed = true;
@@ -163,14 +167,14 @@ bool hke_tok_nfc(struct tok_nfc *x, struct hk_bytes text, struct hk_bytes *out)
         p += n;
     }
     if (changed) {
-        if (!put(x, from, (size_t)(end - from)))
+        if (!append_normal(x, from, (size_t)(end - from)))
             return false;
         *out = (struct hk_bytes){x->text, x->n};
     }
     return true;
 }
 
-void hke_tok_nfc_free(struct tok_nfc *x)
+void hke_nfc_free(struct tok_nfc *x)
 {
     free(x->text);
     free(x->code);

@@ -1,16 +1,18 @@
-/* SentencePiece BPE vocabularies: scores order the merges, blanks are spelled U+2581, characters
+/* SentencePiece BPE vocabularies: scores order the merges, spaces are spelled U+2581, characters
  * without a piece fall back to bytes. */
+#include "engine/tokenizer/spm.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenizer/tok.h"
+#include "engine/tokenizer/grow.h"
 
-static const uint8_t blank[3] = {0xe2, 0x96, 0x81}; /* U+2581 */
+static const uint8_t escaped_space[3] = {0xe2, 0x96, 0x81}; /* U+2581 */
 
-static bool is_blank(const uint8_t *p, const uint8_t *end)
+static bool is_escaped_space(const uint8_t *p, const uint8_t *end)
 {
-    return end - p >= 3 && memcmp(p, blank, 3) == 0;
+    return end - p >= 3 && memcmp(p, escaped_space, 3) == 0;
 }
 
 struct scored {
@@ -18,16 +20,16 @@ struct scored {
     uint32_t id;
 };
 
-static int by_score(const void *pa, const void *pb)
+static int compare_scored(const void *pa, const void *pb)
 {
     const struct scored *a = pa, *b = pb;
     int c = (a->score < b->score) - (a->score > b->score);
     return c != 0 ? c : (a->id > b->id) - (a->id < b->id);
 }
 
-static enum hk_status rank_tokens(struct hke_tokenizer *t, const struct hk_kv *kv,
-                                  const struct hk_array *a, struct scored *order,
-                                  struct hk_error *err)
+static enum hk_status rank_tokens_by_score(struct hke_tokenizer *t, const struct hk_kv *kv,
+                                           const struct hk_array *a, struct scored *order,
+                                           struct hk_error *err)
 {
     for (uint32_t i = 0; i < a->count; i++) {
         order[i] = (struct scored){hk_array_f32(a, i), i};
@@ -35,7 +37,7 @@ static enum hk_status rank_tokens(struct hke_tokenizer *t, const struct hk_kv *k
             return hk_fail(err, HK_E_FORMAT, kv->offset, "%s: score of token %u is not a number",
                            hk_vocab_key(HK_VOCAB_SCORES), i);
     }
-    qsort(order, a->count, sizeof *order, by_score);
+    qsort(order, a->count, sizeof *order, compare_scored);
     for (uint32_t i = 0, rank = 0; i < a->count; i++) {
         if (i > 0 && order[i].score < order[i - 1].score)
             rank = i;
@@ -44,8 +46,8 @@ static enum hk_status rank_tokens(struct hke_tokenizer *t, const struct hk_kv *k
     return HK_OK;
 }
 
-static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file *f,
-                                  struct hk_error *err)
+static enum hk_status load_score_ranks(struct hke_tokenizer *t, const struct hk_file *f,
+                                       struct hk_error *err)
 {
     const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_SCORES);
     if (kv == NULL)
@@ -60,25 +62,26 @@ static enum hk_status load_scores(struct hke_tokenizer *t, const struct hk_file 
     if (order == NULL || t->rank == NULL)
         st = hk_fail_nomem(err);
     else
-        st = rank_tokens(t, kv, &a, order, err);
+        st = rank_tokens_by_score(t, kv, &a, order, err);
     free(order);
     hk_array_free(&a);
     return st;
 }
 
-/* Mark the characters of PIECE, other than a blank, that a blank or a line's end follows. */
-static void mark_joins(struct hke_tokenizer *t, struct hk_bytes piece)
+/* Mark the characters of PIECE, other than a space, that a space or a line's end follows. */
+static void mark_piece_joins(struct hke_tokenizer *t, struct hk_bytes piece)
 {
     const uint8_t *end = piece.p + piece.n;
     for (size_t i = 1; i < piece.n; i++) {
-        if (is_blank(piece.p + i, end) && !(i >= 3 && is_blank(piece.p + i - 3, end)))
+        if (is_escaped_space(piece.p + i, end) &&
+            !(i >= 3 && is_escaped_space(piece.p + i - 3, end)))
             t->joins[piece.p[i - 1]] = true;
         if (piece.p[i] == '\n')
             t->joins_line[piece.p[i - 1]] = true;
     }
 }
 
-static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
+static enum hk_status index_mergeable_pieces(struct hke_tokenizer *t, struct hk_error *err)
 {
     bool *keep = calloc(t->piece.n, sizeof *keep);
     if (keep == NULL)
@@ -88,25 +91,25 @@ static enum hk_status index_words(struct hke_tokenizer *t, struct hk_error *err)
         keep[i] = type == HK_TOKEN_NORMAL || type == HK_TOKEN_USER || type == HK_TOKEN_UNUSED;
         t->has_unused |= type == HK_TOKEN_UNUSED;
         if (keep[i])
-            mark_joins(t, tok_string(&t->piece, i));
+            mark_piece_joins(t, tok_string(&t->piece, i));
     }
-    enum hk_status st = hke_tok_table_build(&t->words, &t->piece, keep, err);
+    enum hk_status st = hke_index_strings(&t->words, &t->piece, keep, err);
     free(keep);
     for (unsigned c = 0; c < 128 && st == HK_OK; c++) {
         uint8_t letter = (uint8_t)c;
-        t->letter[c] = hke_tok_table_find(&t->words, &t->piece, &letter, 1);
+        t->letter[c] = hke_find_string(&t->words, &t->piece, &letter, 1);
     }
     return st;
 }
 
 /* tokenizer.hk.space_prefix. */
-static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file *f,
-                                  struct hk_error *err)
+static enum hk_status load_space_prefix(struct hke_tokenizer *t, const struct hk_file *f,
+                                        struct hk_error *err)
 {
     const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PREFIX_SCHEME);
     struct hk_bytes name;
     t->space_prefix = true;
-    enum hk_status st = hke_tok_key_bool(f, HK_VOCAB_ADD_SPACE_PREFIX, &t->space_prefix, err);
+    enum hk_status st = hke_load_bool(f, HK_VOCAB_ADD_SPACE_PREFIX, &t->space_prefix, err);
     if (st != HK_OK || kv == NULL)
         return st;
     if ((st = hk_kv_string(kv, &name, err)) != HK_OK)
@@ -119,77 +122,77 @@ static enum hk_status load_prefix(struct hke_tokenizer *t, const struct hk_file 
     return HK_OK;
 }
 
-enum hk_status hke_tok_spm_load(struct hke_tokenizer *t, const struct hk_file *f,
-                                struct hk_error *err)
+enum hk_status hke_load_spm(struct hke_tokenizer *t, const struct hk_file *f, struct hk_error *err)
 {
-    enum hk_status st = load_scores(t, f, err);
+    enum hk_status st = load_score_ranks(t, f, err);
     if (st != HK_OK)
         return st;
     for (uint32_t i = t->piece.n; i-- > 0;) {
         if (t->type[i] == HK_TOKEN_BYTE)
             t->byte[hk_vocab_byte(tok_string(&t->piece, i))] = i;
     }
-    st = load_prefix(t, f, err);
-    return st == HK_OK ? index_words(t, err) : st;
+    st = load_space_prefix(t, f, err);
+    return st == HK_OK ? index_mergeable_pieces(t, err) : st;
 }
 
-/* TEXT with U+2581 for its blanks and for the dummy prefix, in R->escaped. */
-static bool escape(struct tok_run *r, struct hk_bytes text, bool prefix, size_t *n)
+/* TEXT with U+2581 for its spaces and for the dummy prefix, in OUT. */
+static bool escape_spaces(struct hke_text *out, struct hk_bytes text, bool prefix)
 {
-    size_t blanks = prefix;
+    size_t spaces = prefix;
     for (size_t i = 0; i < text.n; i++)
-        blanks += text.p[i] == ' ';
-    *n = text.n + 2 * blanks + prefix;
-    if (!hke_tok_grow(&r->escaped, &r->escaped_capacity, *n, 1))
+        spaces += text.p[i] == ' ';
+    out->n = text.n + 2 * spaces + prefix;
+    if (!hke_grow(&out->p, &out->capacity, out->n, 1))
         return false;
-    uint8_t *out = r->escaped;
+    uint8_t *q = out->p;
     if (prefix) {
-        memcpy(out, blank, 3);
-        out += 3;
+        memcpy(q, escaped_space, 3);
+        q += 3;
     }
     for (size_t i = 0; i < text.n; i++) {
         if (text.p[i] == ' ') {
-            memcpy(out, blank, 3);
-            out += 3;
+            memcpy(q, escaped_space, 3);
+            q += 3;
         } else {
-            *out++ = text.p[i];
+            *q++ = text.p[i];
         }
     }
     return true;
 }
 
-/* Length of the word at P: up to a blank that no piece has behind the character before it, so that
+/* Length of the word at P: up to a space that no piece has behind the character before it, so that
  * nothing merges across. */
-static size_t word_length(const bool joins[256], const uint8_t *p, const uint8_t *end)
+static size_t measure_spm_word(const bool joins[256], const uint8_t *p, const uint8_t *end)
 {
     const uint8_t *q = p;
-    while (is_blank(q, end))
+    while (is_escaped_space(q, end))
         q += 3;
     while (q < end) {
-        q = memchr(q, blank[0], (size_t)(end - q));
+        q = memchr(q, escaped_space[0], (size_t)(end - q));
         if (q == NULL)
             break;
-        bool inner = q >= p + 3 && is_blank(q - 3, end);
-        if (is_blank(q, end) && !inner && q > p && !joins[q[-1]])
+        bool inner = q >= p + 3 && is_escaped_space(q - 3, end);
+        if (is_escaped_space(q, end) && !inner && q > p && !joins[q[-1]])
             return (size_t)(q - p);
         q++;
     }
     return (size_t)(end - p);
 }
 
-enum hk_status hke_tok_spm_text(struct tok_run *r, struct hk_bytes text, bool prefix)
+enum hk_status hke_encode_spm(struct tok_words *w, struct hke_text *escaped, struct hk_bytes text,
+                              bool prefix)
 {
-    size_t n;
-    bool begun = text.n > 0 && (text.p[0] == ' ' || is_blank(text.p, text.p + text.n));
-    prefix = prefix && r->t->space_prefix && !(r->t->prefix_single && begun);
-    if (!escape(r, text, prefix, &n))
-        return hk_fail_nomem(r->err);
+    const struct hke_tokenizer *t = w->out->t;
+    bool begun = text.n > 0 && (text.p[0] == ' ' || is_escaped_space(text.p, text.p + text.n));
+    prefix = prefix && t->space_prefix && !(t->prefix_single && begun);
+    if (!escape_spaces(escaped, text, prefix))
+        return hk_fail_nomem(w->out->err);
+    const uint8_t *p = escaped->p, *end = p + escaped->n;
     enum hk_status st = HK_OK;
-    for (size_t i = 0; i < n && st == HK_OK;) {
-        const uint8_t *p = r->escaped + i;
-        size_t len = word_length(r->t->joins, p, r->escaped + n);
-        st = hke_tok_word(r, p, len);
-        i += len;
+    while (p < end && st == HK_OK) {
+        size_t n = measure_spm_word(t->joins, p, end);
+        st = hke_encode_word(w, p, n);
+        p += n;
     }
     return st;
 }

@@ -73,7 +73,7 @@ void hke_text_free(struct hke_text *text);
 
 enum {
     HKE_SHOW_SPECIAL = 1, /* control tokens give their spelling instead of nothing */
-    HKE_CONTINUE = 2, /* the ids continue an earlier text: the first blank is not a dummy prefix */
+    HKE_CONTINUE = 2, /* the ids continue an earlier text: the first space is not a dummy prefix */
 };
 
 /* Append the text of N ids to OUT. HK_E_RANGE: an id outside the vocabulary. */

@@ -1,14 +1,16 @@
-/* A tokenizer as a whole: building it from a file's metadata, and what it says of its vocabulary.
- */
-#include "engine/tokenizer/tokenizer.h"
-
+/* Building a tokenizer from a file's metadata. */
 #include <stdlib.h>
 
-#include "engine/tokenizer/tok.h"
+#include "engine/tokenizer/added.h"
+#include "engine/tokenizer/bpe.h"
+#include "engine/tokenizer/cut.h"
+#include "engine/tokenizer/split.h"
+#include "engine/tokenizer/spm.h"
+#include "engine/tokenizer/tokenizer.h"
 
 /* The kind of tokenizer.ggml.model. *NAMED false: the file has no such key. */
-static enum hk_status find_kind(const struct hk_file *f, enum hk_vocab_kind *kind, bool *named,
-                                struct hk_error *err)
+static enum hk_status load_vocab_kind(const struct hk_file *f, enum hk_vocab_kind *kind,
+                                      bool *named, struct hk_error *err)
 {
     const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_MODEL);
     *named = kv != NULL;
@@ -45,28 +47,29 @@ static enum hk_status load_normalizer(struct hke_tokenizer *t, const struct hk_f
     return HK_OK;
 }
 
-static enum hk_status build(struct hke_tokenizer *t, const struct hk_file *f, struct hk_error *err)
+static enum hk_status build_tokenizer(struct hke_tokenizer *t, const struct hk_file *f,
+                                      struct hk_error *err)
 {
     bool named;
-    enum hk_status st = find_kind(f, &t->kind, &named, err);
+    enum hk_status st = load_vocab_kind(f, &t->kind, &named, err);
     if (st != HK_OK)
         return st;
     t->add_bos = t->kind == HK_VOCAB_SPM;
-    if (t->kind == HK_VOCAB_BPE && (st = hke_tok_pre_load(t, f, err)) != HK_OK)
+    if (t->kind == HK_VOCAB_BPE && (st = hke_load_splits(t, f, err)) != HK_OK)
         return st;
-    if ((st = hke_tok_vocab_load(t, f, err)) != HK_OK)
+    if ((st = hke_load_vocabulary(t, f, err)) != HK_OK)
         return st;
     if (!named)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
                        "%s: the file does not say what tokenizer it has",
                        hk_vocab_key(HK_VOCAB_MODEL));
-    if ((st = hke_tok_text_build(t, err)) != HK_OK ||
-        (st = hke_tok_flags_load(t, f, err)) != HK_OK ||
-        (st = load_normalizer(t, f, err)) != HK_OK || (st = hke_tok_added_build(t, err)) != HK_OK)
+    if ((st = hke_load_token_texts(t, err)) != HK_OK ||
+        (st = hke_load_added_flags(t, f, err)) != HK_OK ||
+        (st = load_normalizer(t, f, err)) != HK_OK || (st = hke_index_added(t, err)) != HK_OK)
         return st;
-    st = t->kind == HK_VOCAB_SPM ? hke_tok_spm_load(t, f, err) : hke_tok_bpe_load(t, f, err);
+    st = t->kind == HK_VOCAB_SPM ? hke_load_spm(t, f, err) : hke_load_bpe(t, f, err);
     if (st == HK_OK)
-        hke_tok_find_cuts(t);
+        hke_find_cuts(t);
     return st;
 }
 
@@ -78,7 +81,7 @@ enum hk_status hke_tokenizer_new(struct hke_tokenizer **out, const struct hk_fil
         return hk_fail_nomem(err);
     for (unsigned b = 0; b < 256; b++)
         t->byte[b] = TOK_NONE;
-    enum hk_status st = build(t, f, err);
+    enum hk_status st = build_tokenizer(t, f, err);
     if (st == HK_OK)
         *out = t;
     else
@@ -86,7 +89,7 @@ enum hk_status hke_tokenizer_new(struct hke_tokenizer **out, const struct hk_fil
     return st;
 }
 
-static void free_strings(struct tok_strings *s)
+static void free_string_list(struct tok_strings *s)
 {
     free(s->p);
     free(s->off);
@@ -97,8 +100,8 @@ void hke_tokenizer_free(struct hke_tokenizer **pt)
     struct hke_tokenizer *t = *pt;
     if (t == NULL)
         return;
-    free_strings(&t->piece);
-    free_strings(&t->text);
+    free_string_list(&t->piece);
+    free_string_list(&t->text);
     free(t->type);
     free(t->ends);
     free(t->flags);
@@ -108,53 +111,8 @@ void hke_tokenizer_free(struct hke_tokenizer **pt)
     }
     free(t->rank);
     free(t->merges.slot);
-    hke_tok_table_free(&t->words);
-    hke_tok_pre_free(&t->pre);
+    hke_free_string_index(&t->words);
+    hke_free_splits(&t->splits);
     free(t);
     *pt = NULL;
-}
-
-uint32_t hke_vocab_size(const struct hke_tokenizer *t)
-{
-    return t->piece.n;
-}
-
-int64_t hke_bos(const struct hke_tokenizer *t)
-{
-    return t->bos;
-}
-
-int64_t hke_eos(const struct hke_tokenizer *t)
-{
-    return t->eos;
-}
-
-bool hke_adds_bos(const struct hke_tokenizer *t)
-{
-    return t->add_bos && t->bos >= 0;
-}
-
-bool hke_adds_eos(const struct hke_tokenizer *t)
-{
-    return t->add_eos && t->eos >= 0;
-}
-
-bool hke_is_end_token(const struct hke_tokenizer *t, uint32_t id)
-{
-    return id < t->piece.n && t->ends[id];
-}
-
-enum hk_token_type hke_token_type(const struct hke_tokenizer *t, uint32_t id)
-{
-    return t->type[id];
-}
-
-struct hk_bytes hke_token_piece(const struct hke_tokenizer *t, uint32_t id)
-{
-    return tok_string(&t->piece, id);
-}
-
-struct hk_bytes hke_token_bytes(const struct hke_tokenizer *t, uint32_t id)
-{
-    return tok_string(&t->text, id);
 }

@@ -1,10 +1,17 @@
 /* Split patterns: how a byte-level BPE vocabulary wants a text cut before it merges. */
+#include "engine/tokenizer/split.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenizer/tok.h"
-#include "libhkfmt/hkmodel.h"
+enum { MAX_PATTERNS = 16 };
+
+struct tok_splits { /* applied one after the other to the pieces of the one before */
+    pcre2_code *code[MAX_PATTERNS];
+    unsigned n;
+    uint32_t weight; /* max steps between two callouts, in units of work; 0 without callouts */
+};
 
 /* A pattern may come from the file: bounds on what it can cost. The limits of a match are linear in
  * the text; a text takes many matches, so a pattern that is not known here also counts its steps:
@@ -27,34 +34,34 @@ struct writer {
     size_t n;
 };
 
-static void put(struct writer *w, const char *p, size_t n)
+static void put_pattern(struct writer *w, const char *p, size_t n)
 {
     memcpy(w->p + w->n, p, n);
     w->n += n;
 }
 
-static void put_string(struct writer *w, const char *s)
+static void put_pattern_string(struct writer *w, const char *s)
 {
-    put(w, s, strlen(s));
+    put_pattern(w, s, strlen(s));
 }
 
 /* Copy the escape at P (two bytes), with \s and \S spelled out; \S inside a class stays. */
-static void put_escape(struct writer *w, const char *p, bool in_class)
+static void put_pattern_escape(struct writer *w, const char *p, bool in_class)
 {
     bool space = p[1] == 's', not_space = p[1] == 'S' && !in_class;
     if (!space && !not_space) {
-        put(w, p, 2);
+        put_pattern(w, p, 2);
         return;
     }
     if (!in_class)
-        put_string(w, not_space ? "[^" : "[");
-    put_string(w, white_space);
+        put_pattern_string(w, not_space ? "[^" : "[");
+    put_pattern_string(w, white_space);
     if (!in_class)
-        put_string(w, "]");
+        put_pattern_string(w, "]");
 }
 
 /* PATTERN with White_Space for \s. The result is freed by the caller; NULL when out of memory. */
-static char *spell_out(struct hk_bytes pattern, size_t *n)
+static char *spell_out_spaces(struct hk_bytes pattern, size_t *n)
 {
     const char *p = (const char *)pattern.p;
     struct writer w = {malloc(pattern.n * (sizeof white_space + 4) / 2 + sizeof white_space + 8),
@@ -64,7 +71,7 @@ static char *spell_out(struct hk_bytes pattern, size_t *n)
     bool in_class = false;
     for (size_t i = 0; i < pattern.n; i++) {
         if (p[i] == '\\' && i + 1 < pattern.n) {
-            put_escape(&w, p + i, in_class);
+            put_pattern_escape(&w, p + i, in_class);
             i++;
             continue;
         }
@@ -72,13 +79,13 @@ static char *spell_out(struct hk_bytes pattern, size_t *n)
             in_class = true;
         else if (p[i] == ']')
             in_class = false;
-        put(&w, p + i, 1);
+        put_pattern(&w, p + i, 1);
     }
     *n = w.n;
     return w.p;
 }
 
-static pcre2_code *compile(const char *p, size_t n, bool counted, int *error, size_t *at)
+static pcre2_code *compile_pattern(const char *p, size_t n, bool counted, int *error, size_t *at)
 {
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (context == NULL) {
@@ -98,7 +105,7 @@ static pcre2_code *compile(const char *p, size_t n, bool counted, int *error, si
 }
 
 /* The length of the escape at P, a backslash; of \x{3000} without its end. */
-static size_t escape_length(const uint8_t *p, size_t n)
+static size_t measure_pattern_escape(const uint8_t *p, size_t n)
 {
     size_t length = n > 1 ? 2 : 1;
     if (n > 2 && p[1] == 'c') /* \c\ is one character */
@@ -110,14 +117,14 @@ static size_t escape_length(const uint8_t *p, size_t n)
 }
 
 /* The largest number in braces: how often an item may be tried between two callouts. */
-static uint32_t largest_repeat(struct hk_bytes pattern)
+static uint32_t find_largest_repeat(struct hk_bytes pattern)
 {
     uint32_t largest = 0, n = 0;
     bool in_braces = false;
     for (size_t i = 0; i < pattern.n; i++) {
         const uint8_t c = pattern.p[i];
         if (c == '\\') {
-            i += escape_length(pattern.p + i, pattern.n - i) - 1;
+            i += measure_pattern_escape(pattern.p + i, pattern.n - i) - 1;
             in_braces = false;
             continue;
         }
@@ -130,32 +137,32 @@ static uint32_t largest_repeat(struct hk_bytes pattern)
 }
 
 /* Repeats and long classes are steps without a callout; a back reference compares any length. */
-static enum hk_status weigh(struct tok_pre *pre, struct hk_bytes pattern, const pcre2_code *code,
-                            struct hk_error *err)
+static enum hk_status weigh_pattern(struct tok_splits *pre, struct hk_bytes pattern,
+                                    const pcre2_code *code, struct hk_error *err)
 {
     uint32_t references = 0;
     (void)pcre2_pattern_info(code, PCRE2_INFO_BACKREFMAX, &references);
     if (references > 0)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "%s: pattern %u has a back reference",
                        hk_vocab_key(HK_VOCAB_SPLITS), pre->n);
-    uint32_t weight = 1 + largest_repeat(pattern) / FREE_STEPS + (uint32_t)(pattern.n >> 10);
+    uint32_t weight = 1 + find_largest_repeat(pattern) / FREE_STEPS + (uint32_t)(pattern.n >> 10);
     pre->weight = weight > pre->weight ? weight : pre->weight;
     return HK_OK;
 }
 
 /* COUNTED: it is not known here. */
-static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern, bool counted,
-                                  struct hk_error *err)
+static enum hk_status add_split_pattern(struct tok_splits *pre, struct hk_bytes pattern,
+                                        bool counted, struct hk_error *err)
 {
-    if (pre->n == TOK_MAX_PATTERNS || pattern.n > MAX_PATTERN)
+    if (pre->n == MAX_PATTERNS || pattern.n > MAX_PATTERN)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "%s: more than %d patterns or %d bytes",
-                       hk_vocab_key(HK_VOCAB_SPLITS), TOK_MAX_PATTERNS, MAX_PATTERN);
+                       hk_vocab_key(HK_VOCAB_SPLITS), MAX_PATTERNS, MAX_PATTERN);
     size_t n = 0, at = 0;
     int error = 0;
-    char *p = spell_out(pattern, &n);
+    char *p = spell_out_spaces(pattern, &n);
     if (p == NULL)
         return hk_fail_nomem(err);
-    pcre2_code *code = compile(p, n, counted, &error, &at);
+    pcre2_code *code = compile_pattern(p, n, counted, &error, &at);
     free(p);
     if (code == NULL) {
         PCRE2_UCHAR text[128] = "";
@@ -164,51 +171,54 @@ static enum hk_status add_pattern(struct tok_pre *pre, struct hk_bytes pattern, 
                        hk_vocab_key(HK_VOCAB_SPLITS), pre->n, (const char *)text);
     }
     pre->code[pre->n] = code;
-    enum hk_status st = counted ? weigh(pre, pattern, code, err) : HK_OK;
+    enum hk_status st = counted ? weigh_pattern(pre, pattern, code, err) : HK_OK;
     pre->n++;
     return st;
 }
 
-static enum hk_status load_own(struct hke_tokenizer *t, const struct hk_kv *kv,
-                               struct hk_error *err)
+static enum hk_status load_own_splits(struct hke_tokenizer *t, const struct hk_kv *kv,
+                                      struct hk_error *err)
 {
     struct hk_array a;
     enum hk_status st = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
     if (st != HK_OK)
         return st;
-    struct hk_bytes pattern[TOK_MAX_PATTERNS];
-    for (uint32_t i = 0; i < a.count && i < TOK_MAX_PATTERNS; i++)
+    struct hk_bytes pattern[MAX_PATTERNS];
+    for (uint32_t i = 0; i < a.count && i < MAX_PATTERNS; i++)
         pattern[i] = hk_array_string(&a, i);
     const struct hk_pre_tokenizer *row =
-        a.count <= TOK_MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
-    t->pre.named = row != NULL && !row->over_blanks;
+        a.count <= MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
+    t->known_splits = row != NULL && !row->over_blanks;
     for (uint32_t i = 0; i < a.count && st == HK_OK; i++)
-        st = add_pattern(&t->pre, hk_array_string(&a, i), row == NULL || row->costly, err);
+        st = add_split_pattern(t->splits, hk_array_string(&a, i), row == NULL || row->costly, err);
     hk_array_free(&a);
     return st;
 }
 
-static enum hk_status load_named(struct hke_tokenizer *t, const struct hk_pre_tokenizer *row,
-                                 struct hk_error *err)
+static enum hk_status load_named_splits(struct hke_tokenizer *t, const struct hk_pre_tokenizer *row,
+                                        struct hk_error *err)
 {
     enum hk_status st = HK_OK;
     for (size_t i = 0; i < HK_PRE_PATTERNS && row->pattern[i] != NULL && st == HK_OK; i++) {
         const char *p = row->pattern[i];
-        st = add_pattern(&t->pre, (struct hk_bytes){(const uint8_t *)p, strlen(p)}, row->costly,
-                         err);
+        st = add_split_pattern(t->splits, (struct hk_bytes){(const uint8_t *)p, strlen(p)},
+                               row->costly, err);
     }
-    t->pre.named = !row->over_blanks;
+    t->known_splits = !row->over_blanks;
     t->ignore_merges = row->whole_words;
     t->add_bos = row->bos;
     return st;
 }
 
-enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f,
-                                struct hk_error *err)
+enum hk_status hke_load_splits(struct hke_tokenizer *t, const struct hk_file *f,
+                               struct hk_error *err)
 {
     const struct hk_kv *own = hk_vocab_find(f, HK_VOCAB_SPLITS);
+    t->splits = calloc(1, sizeof *t->splits);
+    if (t->splits == NULL)
+        return hk_fail_nomem(err);
     if (own != NULL)
-        return load_own(t, own, err);
+        return load_own_splits(t, own, err);
     const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PRE);
     struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
     enum hk_status st = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
@@ -219,102 +229,114 @@ enum hk_status hke_tok_pre_load(struct hke_tokenizer *t, const struct hk_file *f
         return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
                        "%s: unknown pre-tokenizer \"%.*s\"", hk_vocab_key(HK_VOCAB_PRE),
                        HK_STR(name));
-    return load_named(t, row, err);
+    return load_named_splits(t, row, err);
 }
 
-void hke_tok_pre_free(struct tok_pre *p)
+void hke_free_splits(struct tok_splits **p)
 {
-    for (unsigned i = 0; i < p->n; i++)
-        pcre2_code_free(p->code[i]);
-    p->n = 0;
+    for (unsigned i = 0; *p != NULL && i < (*p)->n; i++)
+        pcre2_code_free((*p)->code[i]);
+    free(*p);
+    *p = NULL;
 }
+
+/* ---- splitting ---- */
 
 /* Before an item of a pattern: a step, and those that the position moved by. */
-static int count_step(pcre2_callout_block *b, void *arg)
+static int count_match_step(pcre2_callout_block *b, void *arg)
 {
-    struct tok_run *r = arg;
-    size_t from = r->match_at, to = b->current_position;
-    r->match_at = to;
-    r->work += r->t->pre.weight + (to > from ? to - from : from - to);
-    return r->work <= r->budget ? 0 : PCRE2_ERROR_CALLOUT;
+    struct tok_splitter *x = arg;
+    size_t from = x->match_at, to = b->current_position;
+    x->match_at = to;
+    x->words->out->work += x->words->out->t->splits->weight + (to > from ? to - from : from - to);
+    return x->words->out->work <= x->words->out->budget ? 0 : PCRE2_ERROR_CALLOUT;
 }
 
-static bool prepare_matching(struct tok_run *r)
+static bool prepare_matching(struct tok_splitter *x)
 {
-    if (r->match != NULL)
+    if (x->match != NULL)
         return true;
-    r->match = pcre2_match_data_create(1, NULL);
-    r->context = pcre2_match_context_create(NULL);
-    r->jit_stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, NULL);
-    if (r->match == NULL || r->context == NULL)
+    x->match = pcre2_match_data_create(1, NULL);
+    x->context = pcre2_match_context_create(NULL);
+    x->jit_stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, NULL);
+    if (x->match == NULL || x->context == NULL)
         return false;
-    if (r->t->pre.weight > 0)
-        pcre2_set_callout(r->context, count_step, r);
-    if (r->jit_stack != NULL)
-        pcre2_jit_stack_assign(r->context, NULL, r->jit_stack);
+    if (x->words->out->t->splits->weight > 0)
+        pcre2_set_callout(x->context, count_match_step, x);
+    if (x->jit_stack != NULL)
+        pcre2_jit_stack_assign(x->context, NULL, x->jit_stack);
     return true;
 }
 
 /* The next match in TEXT from AT on that is not empty. *FOUND false: there is none. */
-static enum hk_status next_match(struct tok_run *r, const pcre2_code *code, struct hk_bytes text,
-                                 size_t at, bool *found, size_t bounds[2])
+static enum hk_status find_next_match(struct tok_splitter *x, const pcre2_code *code,
+                                      struct hk_bytes text, size_t at, bool *found,
+                                      size_t bounds[2])
 {
     uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    r->match_at = at;
-    int n = pcre2_match(code, text.p, text.n, at, options, r->match, r->context);
+    x->match_at = at;
+    int n = pcre2_match(code, text.p, text.n, at, options, x->match, x->context);
     *found = n >= 0;
     if (n == PCRE2_ERROR_NOMEMORY)
-        return hk_fail_nomem(r->err);
+        return hk_fail_nomem(x->words->out->err);
     if (n < 0 && n != PCRE2_ERROR_NOMATCH)
-        return hk_fail(r->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+        return hk_fail(x->words->out->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "split pattern: too much work for a text of this length (pcre2 error %d)",
                        n);
     if (*found) {
-        const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(r->match);
+        const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(x->match);
         bounds[0] = ovector[0];
         bounds[1] = ovector[1];
     }
     return HK_OK;
 }
 
-static enum hk_status split(struct tok_run *r, unsigned level, struct hk_bytes text);
+static enum hk_status split_level(struct tok_splitter *x, unsigned level, struct hk_bytes text);
 
-static enum hk_status part(struct tok_run *r, unsigned level, struct hk_bytes text, size_t from,
-                           size_t to)
+static enum hk_status split_part(struct tok_splitter *x, unsigned level, struct hk_bytes text,
+                                 size_t from, size_t to)
 {
-    return from < to ? split(r, level, (struct hk_bytes){text.p + from, to - from}) : HK_OK;
+    return from < to ? split_level(x, level, (struct hk_bytes){text.p + from, to - from}) : HK_OK;
 }
 
 /* Matches of pattern LEVEL and what lies between them are words for the next level; so deep as
  * there are patterns. */
-static enum hk_status split(struct tok_run *r, unsigned level, struct hk_bytes text)
+static enum hk_status split_level(struct tok_splitter *x, unsigned level, struct hk_bytes text)
 {
-    if (level == r->t->pre.n)
-        return hke_tok_word(r, text.p, text.n);
+    if (level == x->words->out->t->splits->n)
+        return hke_encode_word(x->words, text.p, text.n);
     size_t at = 0;
     while (at < text.n) {
         bool found;
         size_t m[2];
-        enum hk_status st = next_match(r, r->t->pre.code[level], text, at, &found, m);
+        enum hk_status st =
+            find_next_match(x, x->words->out->t->splits->code[level], text, at, &found, m);
         if (st != HK_OK)
             return st;
         if (!found || m[1] <= at || m[0] < at) /* \K in a pattern can point backwards */
             break;
-        if ((st = part(r, level + 1, text, at, m[0])) != HK_OK ||
-            (st = part(r, level + 1, text, m[0], m[1])) != HK_OK)
+        if ((st = split_part(x, level + 1, text, at, m[0])) != HK_OK ||
+            (st = split_part(x, level + 1, text, m[0], m[1])) != HK_OK)
             return st;
         at = m[1];
     }
-    return part(r, level + 1, text, at, text.n);
+    return split_part(x, level + 1, text, at, text.n);
 }
 
-enum hk_status hke_tok_pre_split(struct tok_run *r, struct hk_bytes text)
+enum hk_status hke_split_text(struct tok_splitter *x, struct hk_bytes text)
 {
-    if (!prepare_matching(r))
-        return hk_fail_nomem(r->err);
+    if (!prepare_matching(x))
+        return hk_fail_nomem(x->words->out->err);
     uint64_t steps = MATCH_LIMIT + (uint64_t)MATCH_STEPS * text.n;
-    pcre2_set_match_limit(r->context, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
+    pcre2_set_match_limit(x->context, steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX);
     uint64_t kib = HEAP_KIB + text.n / 4;
-    pcre2_set_heap_limit(r->context, kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX);
-    return split(r, 0, text);
+    pcre2_set_heap_limit(x->context, kib < UINT32_MAX ? (uint32_t)kib : UINT32_MAX);
+    return split_level(x, 0, text);
+}
+
+void hke_splitter_release(struct tok_splitter *x)
+{
+    pcre2_match_data_free(x->match);
+    pcre2_match_context_free(x->context);
+    pcre2_jit_stack_free(x->jit_stack);
 }
