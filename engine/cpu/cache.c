@@ -19,19 +19,10 @@ static size_t blocks_for(size_t positions)
 
 /* ---- by position: cosines and sines, parts of attention ---- */
 
-/* Floats of a position. */
-static size_t cos_sin_elems(const struct hke_plan *p)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < p->ropes; i++)
-        n += 2 * p->rope[i].pairs;
-    return n;
-}
-
 const float *hke_cos_sin_at(const struct hke_cpu *c, int rope, size_t position)
 {
     const float *row =
-        c->span[position / HKK_SEGMENT].cos_sin + position % HKK_SEGMENT * cos_sin_elems(c->plan);
+        c->span[position / HKK_SEGMENT].cos_sin + position % HKK_SEGMENT * c->cos_sin_elems;
     for (int i = 0; i < rope; i++)
         row += 2 * c->plan->rope[i].pairs;
     return row;
@@ -60,7 +51,7 @@ static enum hk_status add_span(struct hke_cpu *c, struct hk_error *err)
     const size_t parts = HKE_SPLIT_TOKENS * c->max_heads;
     size_t cos_sin, part, accumulators, all = 0;
     char *base = NULL;
-    if (add_bytes(HKK_SEGMENT * sizeof(float), cos_sin_elems(c->plan), &cos_sin, &all) &&
+    if (add_bytes(HKK_SEGMENT * sizeof(float), c->cos_sin_elems, &cos_sin, &all) &&
         add_bytes(parts, sizeof(struct hkk_attention), &part, &all) &&
         add_bytes(parts, c->max_value_dim * sizeof(float), &accumulators, &all))
         base = hke_alloc_pages(all, c->opt.huge_pages);

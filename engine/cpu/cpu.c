@@ -40,6 +40,8 @@ static void find_sizes(struct hke_cpu *c)
         if (s->kind == HKE_PRODUCT && s->layer == 0)
             c->layer_weights += weights;
     }
+    for (size_t i = 0; i < c->plan->ropes; i++)
+        c->cos_sin_elems += 2 * c->plan->rope[i].pairs;
 }
 
 /* ---- buffers ---- */

@@ -44,6 +44,7 @@ struct hke_cpu {
     size_t max_heads, max_queries; /* of queries: all of a token; attended together */
     size_t max_key_dim, max_value_dim;
     size_t layer_weights; /* multiply-adds of a layer for a token */
+    size_t cos_sin_elems; /* of all ropes, of a position */
 
     struct hke_span *span;
     size_t spans;

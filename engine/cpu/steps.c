@@ -115,18 +115,13 @@ static void finish_head(const struct hke_pass *p, const struct hke_step *s,
     store_head(p, s, o, head, token, y);
 }
 
-static size_t heads_of(const struct hke_operand *o)
-{
-    return o->weight->rows / o->head_dim;
-}
-
 /* HEAD is counted through all operands. */
 static void finish_any_head(const struct hke_pass *p, const struct hke_step *s, size_t head,
                             size_t token)
 {
     const struct hke_operand *o = s->operand;
-    for (; head >= heads_of(o); o++)
-        head -= heads_of(o);
+    for (; head >= o->heads; o++)
+        head -= o->heads;
     finish_head(p, s, o, head, token);
 }
 
@@ -147,7 +142,7 @@ static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
     struct hke_output to[HKE_MAX_OPERANDS];
     size_t heads = 0, begin, end;
     for (size_t i = 0; i < s->operands; i++)
-        heads += heads_of(&s->operand[i]);
+        heads += s->operand[i].heads;
     const bool whole = heads >= (size_t)hke_pool_workers(p->cpu->pool) * 4;
     for (size_t i = 0; i < s->operands; i++)
         to[i] = (struct hke_output){p->cpu->buffer[s->operand[i].to],
@@ -175,7 +170,7 @@ static void run_product(const struct hke_pass *p, struct hke_worker *own, const 
     else
         hke_round_input(p, &in);
     hke_project_adapters(p, own, &in);
-    if (s->operand[0].head_dim > 0) {
+    if (s->operand[0].heads > 0) {
         multiply_heads(p, own, s, &in);
         return;
     }

@@ -234,7 +234,7 @@ static struct hke_norm rms_norm_of(const struct builder *b, enum hk_tensor_role 
     return (struct hke_norm){b->vector[role], (float)b->params->epsilon};
 }
 
-/* What the step before added to the residual is what a layer's first step starts from. */
+/* Residual add, then RMS norm; what EMBED gives is no delta. */
 static void add_residual_norm(const struct builder *b, struct hke_step *s, enum hk_tensor_role norm)
 {
     s->in = HKE_RESIDUAL;
@@ -247,6 +247,8 @@ static void add_heads(const struct builder *b, struct hke_step *s)
     struct hke_operand *q = add_operand(b, s, HK_ROLE_Q, HKE_QUERIES);
     struct hke_operand *k = add_operand(b, s, HK_ROLE_K, HKE_KEYS);
     struct hke_operand *v = add_operand(b, s, HK_ROLE_V, HKE_VALUES);
+    q->heads = b->params->heads;
+    k->heads = v->heads = b->params->kv_heads;
     q->head_dim = k->head_dim = b->params->key_dim;
     v->head_dim = b->params->value_dim;
     q->bias = b->vector[HK_ROLE_Q_BIAS];

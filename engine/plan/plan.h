@@ -66,11 +66,11 @@ enum { HKE_NO_ROPE = -1 };
 struct hke_operand {
     const struct hke_weight *weight;
     enum hke_buffer to;
-    size_t head_dim;      /* the following is done to each head; 0: nothing is */
-    const float *bias;    /* NULL: none */
-    struct hke_norm norm; /* of a head */
-    int rope;             /* index of the plan's rope table, or HKE_NO_ROPE */
-    enum hke_store store; /* into the KV cache */
+    size_t heads, head_dim; /* the following is done to each head; 0: nothing is */
+    const float *bias;      /* NULL: none */
+    struct hke_norm norm;   /* of a head */
+    int rope;               /* index of the plan's rope table, or HKE_NO_ROPE */
+    enum hke_store store;   /* into the KV cache */
 };
 
 enum hke_activation {

@@ -49,8 +49,8 @@ without libhkfmt/safetensors libhkfmt/set libhkfmt/adapter libhkfmt/hf
 without libhkfmt/convert libhkfmt/set
 within engine/tokenizer
 within engine/sample engine engine/tokenizer
-without engine/plan engine/cpu engine/tokenizer engine/sample
-without engine/cpu engine/tokenizer engine/sample
+within engine/plan engine
+within engine/cpu engine engine/plan kernels
 within tools/lib libhkfmt engine engine/cpu kernels
 
 foreign='openssl/.*|zlib\.h|jansson\.h|pcre2\.h'

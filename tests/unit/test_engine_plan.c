@@ -43,8 +43,8 @@ static void print_operand(FILE *out, const struct hke_step *s, size_t i)
     const struct hke_operand *o = &s->operand[i];
     fprintf(out, "    %.*s %zu x %zu -> %s", HK_STR(o->weight->tensor->name), o->weight->rows,
             o->weight->cols, s->kind == HKE_LOGITS ? "logits" : buffers[o->to]);
-    if (o->head_dim > 0)
-        fprintf(out, ", heads of %zu", o->head_dim);
+    if (o->heads > 0)
+        fprintf(out, ", %zu heads of %zu", o->heads, o->head_dim);
     if (o->bias != NULL)
         fprintf(out, ", bias");
     if (o->norm.weight != NULL)
