@@ -336,6 +336,12 @@ HK_API HK_MUST enum hk_status hk_open(struct hk_file **out, const char *path, st
 /* As hk_open() on an open descriptor of a regular file, which stays the caller's. */
 HK_API HK_MUST enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err);
 
+/* As hk_open() on a file that is in memory, of any of the three formats. BYTES stay the caller's:
+ * they are not copied, must not change and must outlive *OUT. HK_E_UNSUPPORTED: one shard of
+ * several, as nothing leads to the others. */
+HK_API HK_MUST enum hk_status hk_open_bytes(struct hk_file **out, struct hk_bytes bytes,
+                                            struct hk_error *err);
+
 /* As hk_open(), but PATH leads to the whole model that it belongs to:
  *  - an index (STEM.index.json) to the files that it names, whatever they are called; a shard
  *    (split_count above 1) to those of the index that has it, else of its name
@@ -400,8 +406,9 @@ HK_API bool hk_file_is_stream(const struct hk_file *f);
 
 HK_API size_t hk_kv_count(const struct hk_file *f);
 HK_API const struct hk_kv *hk_kv_at(const struct hk_file *f, size_t i); /* NULL past the end */
-HK_API const struct hk_kv *hk_kv_find(const struct hk_file *f,
-                                      const char *key); /* NULL if absent */
+/* The pair of that key; NULL if absent. Cost: log n comparisons. */
+HK_API const struct hk_kv *hk_kv_find(const struct hk_file *f, const char *key);
+HK_API const struct hk_kv *hk_kv_find_bytes(const struct hk_file *f, struct hk_bytes key);
 
 /* The value of KV as a C type. Int takes int64; float takes float64 and int64; string takes string
  * and json. HK_E_FORMAT: it is of another type; the message names the key. */
@@ -441,8 +448,9 @@ HK_API int32_t hk_array_i32(const struct hk_array *a, uint32_t i);
 HK_API size_t hk_tensor_count(const struct hk_file *f);
 HK_API const struct hk_tensor *hk_tensor_at(const struct hk_file *f,
                                             size_t i); /* NULL past the end */
-HK_API const struct hk_tensor *hk_tensor_find(const struct hk_file *f,
-                                              const char *name); /* NULL if absent */
+/* The tensor of that name; NULL if absent. Cost: log n comparisons. */
+HK_API const struct hk_tensor *hk_tensor_find(const struct hk_file *f, const char *name);
+HK_API const struct hk_tensor *hk_tensor_find_bytes(const struct hk_file *f, struct hk_bytes name);
 
 /* The three sections of T as mapped; an empty range where there is none (and for every section of a
  * stream). */
@@ -634,6 +642,13 @@ HK_API HK_MUST enum hk_status hk_verify(const char *path, unsigned options, hk_f
                                         void *arg, struct hk_verify_report *report,
                                         struct hk_error *err);
 
+/* The same of the file that F was opened from, as it is now, or of its bytes in memory; the path
+ * need not lead to it any more. W, which may be NULL, is used to hash. HK_E_USE: F is a stream, or
+ * a model in several files, which hk_verify_set() checks. */
+HK_API HK_MUST enum hk_status hk_verify_file(const struct hk_file *f, unsigned options,
+                                             const struct hk_work *w, hk_fault_fn *fn, void *arg,
+                                             struct hk_verify_report *report, struct hk_error *err);
+
 /* The same of the whole model that PATH leads to, as hk_open_set() does: every file of it, whether
  * all are there, and whether names, counts, index and, with HK_VERIFY_PAYLOAD, the base digest hold
  * across them. The report is that of all files together. W, which may be NULL, is used to hash. */
@@ -696,10 +711,29 @@ hk_writer_new(struct hk_writer **out, const struct hk_writer_options *opt, struc
 HK_API HK_MUST enum hk_status hk_writer_set(struct hk_writer *w, struct hk_bytes key,
                                             enum hk_meta_type type, struct hk_bytes value,
                                             struct hk_error *err);
+/* The same with a value of a C type: float64; json TEXT as it is, whether or not it parses; arrays
+ * as the blobs of type bytes that hk_kv_array() reads. */
 HK_API HK_MUST enum hk_status hk_writer_set_string(struct hk_writer *w, const char *key,
                                                    const char *value, struct hk_error *err);
 HK_API HK_MUST enum hk_status hk_writer_set_int(struct hk_writer *w, const char *key, int64_t value,
                                                 struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_float(struct hk_writer *w, const char *key,
+                                                  double value, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_bool(struct hk_writer *w, const char *key, bool value,
+                                                 struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_json(struct hk_writer *w, const char *key,
+                                                 const char *text, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_bytes(struct hk_writer *w, const char *key,
+                                                  struct hk_bytes value, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_string_array(struct hk_writer *w, const char *key,
+                                                         const struct hk_bytes *values,
+                                                         uint32_t count, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_f32_array(struct hk_writer *w, const char *key,
+                                                      const float *values, uint32_t count,
+                                                      struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_writer_set_i32_array(struct hk_writer *w, const char *key,
+                                                      const int32_t *values, uint32_t count,
+                                                      struct hk_error *err);
 /* Add a tensor: name, type, layout, sparsity, shape, the three sizes, block_size (0 means 32) and
  * sparsity_ratio of T; its offsets are ignored. The sizes must fit type and shape, as when reading.
  * For a shared_ref SHARED is the index of the earlier tensor; otherwise it is ignored. */
@@ -835,6 +869,28 @@ HK_API const struct hk_file *hk_edit_file(const struct hk_edit *e);
 HK_API HK_MUST enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key,
                                           enum hk_meta_type type, struct hk_bytes value,
                                           struct hk_error *err);
+/* The same with a value of a C type, as for a writer. */
+HK_API HK_MUST enum hk_status hk_edit_set_string(struct hk_edit *e, const char *key,
+                                                 const char *value, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_int(struct hk_edit *e, const char *key, int64_t value,
+                                              struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_float(struct hk_edit *e, const char *key, double value,
+                                                struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_bool(struct hk_edit *e, const char *key, bool value,
+                                               struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_json(struct hk_edit *e, const char *key, const char *text,
+                                               struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_bytes(struct hk_edit *e, const char *key,
+                                                struct hk_bytes value, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_string_array(struct hk_edit *e, const char *key,
+                                                       const struct hk_bytes *values,
+                                                       uint32_t count, struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_f32_array(struct hk_edit *e, const char *key,
+                                                    const float *values, uint32_t count,
+                                                    struct hk_error *err);
+HK_API HK_MUST enum hk_status hk_edit_set_i32_array(struct hk_edit *e, const char *key,
+                                                    const int32_t *values, uint32_t count,
+                                                    struct hk_error *err);
 /* HK_E_MISSING: the file has no such key. HK_E_UNSUPPORTED as above. */
 HK_API HK_MUST enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key,
                                              struct hk_error *err);

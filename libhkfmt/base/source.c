@@ -16,11 +16,10 @@ static void apply_patch(const struct hk_patch *patch, uint8_t *p, size_t n, uint
     }
 }
 
-enum hk_status hk_source_read(const struct hk_source *s, void *p, size_t n, uint64_t at,
-                              struct hk_error *err)
+static enum hk_status read_descriptor(int fd, void *p, size_t n, uint64_t at, struct hk_error *err)
 {
     for (size_t done = 0; done < n;) {
-        ssize_t got = pread(s->fd, (uint8_t *)p + done, n - done, (off_t)(at + done));
+        ssize_t got = pread(fd, (uint8_t *)p + done, n - done, (off_t)(at + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -28,6 +27,19 @@ enum hk_status hk_source_read(const struct hk_source *s, void *p, size_t n, uint
         if (got == 0)
             return hk_fail(err, HK_E_IO, at + done, "it became shorter while it was read");
         done += (size_t)got;
+    }
+    return HK_OK;
+}
+
+enum hk_status hk_source_read(const struct hk_source *s, void *p, size_t n, uint64_t at,
+                              struct hk_error *err)
+{
+    if (s->bytes == NULL) {
+        enum hk_status st = read_descriptor(s->fd, p, n, at, err);
+        if (st != HK_OK)
+            return st;
+    } else if (n > 0) {
+        memcpy(p, s->bytes + at, n);
     }
     for (size_t i = 0; i < HK_MOST_PATCHES; i++)
         apply_patch(&s->patches[i], p, n, at);

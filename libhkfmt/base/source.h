@@ -16,6 +16,7 @@ struct hk_source {
     int fd;
     uint64_t size; /* of the file, or what it is going to be */
     struct hk_patch patches[HK_MOST_PATCHES];
+    const uint8_t *bytes; /* of a file in memory, which has no descriptor; else NULL */
 };
 
 /* Copy N bytes at offset AT, which lie before SIZE. HK_E_IO: the file has become shorter. */

@@ -257,18 +257,26 @@ enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
     return HK_OK;
 }
 
+const struct hk_kv *hk_kv_find_bytes(const struct hk_file *f, struct hk_bytes key)
+{
+    size_t i = hk_index_find(&f->kv_index, f->kvs, kv_name, key);
+    return i == SIZE_MAX ? NULL : &f->kvs[i];
+}
+
 const struct hk_kv *hk_kv_find(const struct hk_file *f, const char *key)
 {
-    struct hk_bytes name = {(const uint8_t *)key, strlen(key)};
-    size_t i = hk_index_find(&f->kv_index, f->kvs, kv_name, name);
-    return i == SIZE_MAX ? NULL : &f->kvs[i];
+    return hk_kv_find_bytes(f, (struct hk_bytes){(const uint8_t *)key, strlen(key)});
+}
+
+const struct hk_tensor *hk_tensor_find_bytes(const struct hk_file *f, struct hk_bytes name)
+{
+    size_t i = hk_index_find(&f->tensor_index, f->tensors, tensor_name, name);
+    return i == SIZE_MAX ? NULL : &f->tensors[i];
 }
 
 const struct hk_tensor *hk_tensor_find(const struct hk_file *f, const char *name)
 {
-    struct hk_bytes wanted = {(const uint8_t *)name, strlen(name)};
-    size_t i = hk_index_find(&f->tensor_index, f->tensors, tensor_name, wanted);
-    return i == SIZE_MAX ? NULL : &f->tensors[i];
+    return hk_tensor_find_bytes(f, (struct hk_bytes){(const uint8_t *)name, strlen(name)});
 }
 
 /* ---- how much may be made of a file: a few bytes can stand for any number of zeros, be read again

@@ -14,9 +14,9 @@ struct hk_part { /* one mapped file */
     uint64_t appendix_at, appendix_n; /* its records, and what follows them there but no edit's */
     uint64_t dev, ino;                /* which file it is */
     int fd;                           /* kept for copying in the kernel; -1 if there is none */
-    bool borrowed;                    /* the mapping is a part of another file's */
-    char *name; /* of the file in its directory, for sets; freed with the file. NULL otherwise */
-    char *path; /* that leads to it, by hk_open_set(); likewise */
+    bool borrowed; /* the bytes are the caller's, or a part of another file's mapping */
+    char *name;    /* of the file in its directory, for sets; freed with the file. NULL otherwise */
+    char *path;    /* that leads to it, by hk_open_set(); likewise */
 };
 
 struct hk_stream; /* gguf from a pipe */

@@ -46,13 +46,13 @@ static void report(struct hk_hashing *h, size_t n)
     atomic_flag_clear(&h->reporting);
 }
 
-/* Advise on the whole pages of B, if they are of PART's mapping: only such pages come back with
+/* Advise on the whole pages of B, if they are of PART's own mapping: only such pages come back with
  * what they held once they are dropped. */
 static void advise(const struct hk_part *part, struct hk_bytes b, int advice)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), map = (uintptr_t)part->map;
     uintptr_t from = (uintptr_t)b.p, to = from + b.n;
-    if (part->map == NULL || from < map || to > map + part->size)
+    if (part->map == NULL || part->borrowed || from < map || to > map + part->size)
         return;
     from = (from + page - 1) / page * page;
     to = to / page * page;

@@ -109,6 +109,19 @@ enum hk_status hk_open_path(int *out, const char *path, struct hk_error *err)
     return HK_OK;
 }
 
+enum hk_status hk_reopen_fd(int *out, int fd, struct hk_error *err)
+{
+    char name[40];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    int own = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (own < 0)
+        own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (own < 0)
+        return hk_fail_sys(err, errno, "cannot open");
+    *out = own;
+    return HK_OK;
+}
+
 enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err)
 {
     bool short_of = false;
@@ -173,16 +186,45 @@ enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *
     return st == HK_OK ? open_own(out, fd, err) : st;
 }
 
-/* Locks belong to what was opened, of which the caller's descriptor may have duplicates in other
- * processes: it is opened anew, if that is possible. */
 enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err)
 {
-    char name[40];
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    int own = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (own < 0)
-        own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    return own >= 0 ? open_own(out, own, err) : hk_fail_sys(err, errno, "cannot open");
+    int own = -1;
+    enum hk_status st = hk_reopen_fd(&own, fd, err);
+    return st == HK_OK ? open_own(out, own, err) : st;
+}
+
+/* Of a .hk in memory, which nobody changes. */
+static enum hk_status open_hk_part(struct hk_file **out, struct hk_part *part, struct hk_error *err)
+{
+    struct hk_file *f = hk_file_of(part);
+    if (f == NULL)
+        return hk_fail_nomem(err);
+    const struct hk_source src = {.fd = -1, .bytes = part->map, .size = part->size};
+    enum hk_status st = parse_hk(NULL, f, &src, err);
+    if (st != HK_OK) {
+        hk_close(&f);
+        return st;
+    }
+    *out = f;
+    return HK_OK;
+}
+
+enum hk_status hk_open_bytes(struct hk_file **out, struct hk_bytes bytes, struct hk_error *err)
+{
+    struct hk_part part = {.map = bytes.p, .size = bytes.n, .fd = -1, .borrowed = true};
+    const enum hk_format format = hk_format_of(bytes.p, bytes.n);
+    struct hk_file *f = NULL;
+    enum hk_status st =
+        format == HK_FORMAT_HK ? open_hk_part(&f, &part, err) : open_part(&f, &part, format, err);
+    if (st == HK_OK && f->header.split_count > 1) {
+        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "one shard of %u, and nothing in memory leads to the others",
+                     f->header.split_count);
+        hk_close(&f);
+    }
+    if (st == HK_OK)
+        *out = f;
+    return st;
 }
 
 /* ---- keeping what was opened as it is ---- */

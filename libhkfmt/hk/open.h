@@ -6,6 +6,10 @@
 
 /* PATH for reading, as a descriptor of the caller's own. */
 enum hk_status hk_open_path(int *out, const char *path, struct hk_error *err);
+/* What FD has open for reading, as a descriptor of the caller's own. Locks belong to what was
+ * opened, of which FD may have duplicates in other processes: it is opened anew, if that is
+ * possible. */
+enum hk_status hk_reopen_fd(int *out, int fd, struct hk_error *err);
 /* What FD is by its first bytes; HK_FORMAT_HK also if it is none of all, or cannot be read. */
 enum hk_format hk_format_of_fd(int fd);
 

@@ -2,6 +2,7 @@
  * can tell. */
 #include "libhkfmt/hk/verify.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,11 +97,12 @@ enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *
     return HK_OK;
 }
 
+/* PATH is NULL where the file has no place of its own. */
 static enum hk_status check_journal(const char *path, const struct hk_reporter *r,
                                     struct hk_error *err)
 {
-    bool journal;
-    enum hk_status status = hk_has_journal(path, &journal, err);
+    bool journal = false;
+    enum hk_status status = path != NULL ? hk_has_journal(path, &journal, err) : HK_OK;
     if (status == HK_OK && journal)
         hk_report(
             r, HK_FAULT_DEFECT, hk_at(0),
@@ -248,47 +250,75 @@ static unsigned kept_for(int fd, const struct hk_verify_how *how)
     return HK_KEEP_RECORDS | (sealed && how->payload ? HK_KEEP_FILE : 0);
 }
 
-static enum hk_status open_to_verify(struct hk_file **out, const char *path,
-                                     const struct hk_verify_how *how, struct hk_fault_list *faults,
-                                     enum hk_format *format, struct hk_error *err)
+/* What is checked, and what looking at its head has found. */
+struct subject {
+    struct hk_file *f; /* parsed if it is a .hk */
+    enum hk_format format;
+    struct hk_fault_list faults;
+};
+
+/* FD is our own, and closed. */
+static enum hk_status take_descriptor(struct subject *s, int fd, const struct hk_verify_how *how,
+                                      struct hk_error *err)
 {
-    int fd;
     struct hk_part part;
-    enum hk_status st = hk_open_path(&fd, path, err);
-    if (st != HK_OK)
-        return st;
-    *format = hk_format_of_fd(fd);
-    if (*format == HK_FORMAT_HK)
-        st = hk_open_hk(out, fd, kept_for(fd, how), parse_thoroughly, faults, err);
-    else if ((st = hk_map_fd(&part, fd, err)) == HK_OK && (*out = hk_file_of(&part)) == NULL)
+    enum hk_status st;
+    s->format = hk_format_of_fd(fd);
+    if (s->format == HK_FORMAT_HK)
+        st = hk_open_hk(&s->f, fd, kept_for(fd, how), parse_thoroughly, &s->faults, err);
+    else if ((st = hk_map_fd(&part, fd, err)) == HK_OK && (s->f = hk_file_of(&part)) == NULL)
         st = hk_fail_nomem(err);
     close(fd);
     return st;
 }
 
-enum hk_status hk_verify_file(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
-                              void *arg, struct hk_verify_report *report, struct hk_error *err)
+static enum hk_status take_memory(struct subject *s, const struct hk_part *of, struct hk_error *err)
 {
-    struct hk_file *f;
-    struct hk_fault_list faults = {0};
-    enum hk_format format;
-    enum hk_status st = open_to_verify(&f, path, how, &faults, &format, err);
-    if (st != HK_OK) {
-        free(faults.list);
-        return st;
-    }
+    struct hk_part part = {.map = of->map, .size = of->size, .fd = -1, .borrowed = true};
+    const struct hk_source src = {.fd = -1, .bytes = part.map, .size = part.size};
+    s->format = hk_format_of(part.map, part.size);
+    s->f = hk_file_of(&part);
+    if (s->f == NULL)
+        return hk_fail_nomem(err);
+    return s->format == HK_FORMAT_HK ? parse_thoroughly(&s->faults, s->f, &src, err) : HK_OK;
+}
+
+static enum hk_status verify_subject(const struct subject *s, const char *path,
+                                     const struct hk_verify_how *how, hk_fault_fn *fn, void *arg,
+                                     struct hk_verify_report *report, struct hk_error *err)
+{
+    struct hk_file *f = s->f;
     *report = (struct hk_verify_report){.size = hk_file_size(f)};
     struct counting counting = {fn, arg, report, true};
     const struct hk_reporter r = {count_fault, &counting};
-    for (size_t i = 0; i < faults.count; i++)
-        count_fault(&counting, &faults.list[i]);
-    free(faults.list);
-    st = format == HK_FORMAT_HK ? verify_hk(f, path, how, &r, &counting, err)
-                                : verify_foreign(f, format, how, &r, &counting, err);
+    for (size_t i = 0; i < s->faults.count; i++)
+        count_fault(&counting, &s->faults.list[i]);
+    enum hk_status st = s->format == HK_FORMAT_HK
+                            ? verify_hk(f, path, how, &r, &counting, err)
+                            : verify_foreign(f, s->format, how, &r, &counting, err);
     report->keys = f->kv_count;
     report->tensors = f->tensor_count;
     report->records = f->record_count;
-    hk_close(&f);
+    return st;
+}
+
+static void free_subject(struct subject *s)
+{
+    free(s->faults.list);
+    hk_close(&s->f);
+}
+
+enum hk_status hk_verify_path(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
+                              void *arg, struct hk_verify_report *report, struct hk_error *err)
+{
+    struct subject s = {0};
+    int fd;
+    enum hk_status st = hk_open_path(&fd, path, err);
+    if (st == HK_OK)
+        st = take_descriptor(&s, fd, how, err);
+    if (st == HK_OK)
+        st = verify_subject(&s, path, how, fn, arg, report, err);
+    free_subject(&s);
     return st;
 }
 
@@ -296,5 +326,27 @@ enum hk_status hk_verify(const char *path, unsigned options, hk_fault_fn *fn, vo
                          struct hk_verify_report *report, struct hk_error *err)
 {
     const struct hk_verify_how how = {.payload = options & HK_VERIFY_PAYLOAD};
-    return hk_verify_file(path, &how, fn, arg, report, err);
+    return hk_verify_path(path, &how, fn, arg, report, err);
+}
+
+enum hk_status hk_verify_file(const struct hk_file *f, unsigned options, const struct hk_work *w,
+                              hk_fault_fn *fn, void *arg, struct hk_verify_report *report,
+                              struct hk_error *err)
+{
+    const struct hk_verify_how how = {.payload = options & HK_VERIFY_PAYLOAD, .work = w};
+    struct subject s = {0};
+    char path[40];
+    int fd;
+    if (f->stream != NULL || f->part_count != 1 || f->format == HK_FORMAT_HF)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "only a single file can be checked that is open already");
+    const bool in_memory = f->parts[0].fd < 0;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", f->parts[0].fd);
+    enum hk_status st = in_memory ? HK_OK : hk_reopen_fd(&fd, f->parts[0].fd, err);
+    if (st == HK_OK)
+        st = in_memory ? take_memory(&s, &f->parts[0], err) : take_descriptor(&s, fd, &how, err);
+    if (st == HK_OK)
+        st = verify_subject(&s, in_memory ? NULL : path, &how, fn, arg, report, err);
+    free_subject(&s);
+    return st;
 }

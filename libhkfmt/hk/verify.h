@@ -10,7 +10,7 @@ struct hk_verify_how {
     const struct hk_work *work; /* may be NULL */
 };
 /* What hk_verify() does. */
-enum hk_status hk_verify_file(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
+enum hk_status hk_verify_path(const char *path, const struct hk_verify_how *how, hk_fault_fn *fn,
                               void *arg, struct hk_verify_report *report, struct hk_error *err);
 /* Whether the first record of F binds the base and, if payloads are read, whether the base is still
  * that one. */

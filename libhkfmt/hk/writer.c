@@ -130,22 +130,6 @@ enum hk_status hk_writer_set(struct hk_writer *w, struct hk_bytes key, enum hk_m
     return append_pair(w, key, type, value, err);
 }
 
-enum hk_status hk_writer_set_string(struct hk_writer *w, const char *key, const char *value,
-                                    struct hk_error *err)
-{
-    return hk_writer_set(w, (struct hk_bytes){(const uint8_t *)key, strlen(key)}, HK_META_STRING,
-                         (struct hk_bytes){(const uint8_t *)value, strlen(value)}, err);
-}
-
-enum hk_status hk_writer_set_int(struct hk_writer *w, const char *key, int64_t value,
-                                 struct hk_error *err)
-{
-    uint8_t bytes[8];
-    put64(bytes, (uint64_t)value);
-    return hk_writer_set(w, (struct hk_bytes){(const uint8_t *)key, strlen(key)}, HK_META_INT64,
-                         (struct hk_bytes){bytes, sizeof bytes}, err);
-}
-
 static enum hk_status check_shared(const struct hk_writer *w, const struct hk_tensor *t,
                                    size_t shared, struct hk_error *err)
 {

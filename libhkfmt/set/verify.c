@@ -69,7 +69,7 @@ static enum hk_status verify_part(struct verifying *v, const char *path, struct 
 {
     struct hk_verify_report one;
     struct hk_error why;
-    enum hk_status st = hk_verify_file(path, &v->how, count_fault_of_set, v, &one, &why);
+    enum hk_status st = hk_verify_path(path, &v->how, count_fault_of_set, v, &one, &why);
     if (st == HK_OK) {
         add_report(v->report, &one);
         return HK_OK;

@@ -146,6 +146,44 @@ static void look(void *arg, const struct hk_fault *fault)
              (unsigned long long)fault->offset);
 }
 
+/* All faults of a file, a line each. */
+struct listing {
+    char text[4000];
+};
+
+static void list_fault(void *arg, const struct hk_fault *fault)
+{
+    struct listing *l = arg;
+    size_t used = strlen(l->text);
+    snprintf(l->text + used, sizeof l->text - used, "%d %s@%llu %s\n", (int)fault->severity,
+             fault->code, (unsigned long long)fault->offset, fault->text);
+}
+
+/* Checking a file that is open finds the same as checking it by its path. */
+static void compare_open(const struct image *image, struct hk_file *f, const char *what)
+{
+    struct hk_verify_report by_path, by_file, in_memory;
+    struct listing of_path = {""}, of_file = {""}, of_memory = {""};
+    struct hk_error err = {0};
+    struct hk_file *m;
+    must(verify_image(image, HK_VERIFY_PAYLOAD, list_fault, &of_path, &by_path, &err), &err,
+         "path");
+    must(hk_verify_file(f, HK_VERIFY_PAYLOAD, NULL, list_fault, &of_file, &by_file, &err), &err,
+         "file");
+    must(hk_open_bytes(&m, (struct hk_bytes){image->p, image->n}, &err), &err, "memory");
+    must(hk_verify_file(m, HK_VERIFY_PAYLOAD, NULL, list_fault, &of_memory, &in_memory, &err), &err,
+         "verify memory");
+    hk_close(&m);
+    bool same =
+        strcmp(of_path.text, of_file.text) == 0 && strcmp(of_path.text, of_memory.text) == 0;
+    same = same && by_path.errors == by_file.errors && by_path.lineage == in_memory.lineage &&
+           by_path.base == by_file.base && by_path.seal == in_memory.seal &&
+           by_path.size == in_memory.size && by_path.records == by_file.records;
+    if (!ok(same, "%s: hk_verify_file() finds what hk_verify() finds", what))
+        printf("# path:\n# %s# file:\n# %s# memory:\n# %s", of_path.text, of_file.text,
+               of_memory.text);
+}
+
 static void run_row(const struct image *valid, const struct hk_file *f, const struct row *r)
 {
     struct image broken = {malloc(valid->n), valid->n};
@@ -162,6 +200,8 @@ static void run_row(const struct image *valid, const struct hk_file *f, const st
     enum hk_status status = open_image(&broken, &g, &err);
     if (!ok(status == r->open, "%s: hk_open() gives %s", r->what, hk_status_name(r->open)))
         printf("# gave %s: %s\n", hk_status_name(status), status == HK_OK ? "" : err.text);
+    if (status == HK_OK)
+        compare_open(&broken, g, r->what);
     hk_close(&g);
     free(broken.p);
 }
@@ -182,6 +222,7 @@ int main(void)
     must(open_image(&valid, &f, &err), &err, "the sample does not open");
     must(verify_image(&valid, HK_VERIFY_PAYLOAD, count, &faults, &report, &err), &err, "verify");
     ok(faults == 0, "the sample is without fault");
+    compare_open(&valid, f, "the sample");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         run_row(&valid, f, &rows[i]);
     hk_close(&f);
