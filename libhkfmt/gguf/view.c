@@ -416,14 +416,24 @@ static enum hk_status settle_styled(struct gguf_making *m, struct hk_error *err)
     return st == HK_OK ? rename_gguf_architecture(m, err) : st;
 }
 
-/* Of models that are not known only those need be read that have a style of rows. */
+/* Whether the model's scaling is one that GGUF has otherwise. */
+static bool scales_otherwise(const struct hk_key_source *keys, const char *architecture)
+{
+    const struct hk_kv *kv = hk_key_find(keys, architecture, HK_KEY_SCALING_TYPE);
+    struct hk_bytes name;
+    enum hk_rope_kind kind;
+    return kv != NULL && hk_kv_string(kv, &name, NULL) == HK_OK && hk_rope_kind_of(name, &kind) &&
+           (kind == HK_ROPE_LLAMA3 || kind == HK_ROPE_DYNAMIC);
+}
+
+/* A model that nothing is to be done for need not be one that is known. */
 static enum hk_status read_gguf_model(struct gguf_making *m, bool styled, struct hk_error *err)
 {
     const struct hk_key_source keys = hk_keys_of_list(&m->v->kvs);
     const struct hk_family *family;
     const char *architecture;
     const bool known = hk_family_read(&keys, &family, &architecture, NULL) == HK_OK;
-    if (styled || (known && hk_key_find(&keys, architecture, HK_KEY_SCALING_TYPE) != NULL))
+    if (styled || (known && scales_otherwise(&keys, architecture)))
         return hk_params_read(&keys, HK_PARAMS_TO_KNOW, &m->model, err);
     return HK_OK;
 }
