@@ -3,17 +3,18 @@
 #ifndef HKK_BITS_H
 #define HKK_BITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-static inline unsigned le16(const uint8_t *p)
+static inline unsigned load_le16(const uint8_t *p)
 {
     return p[0] | (unsigned)p[1] << 8;
 }
 
-static inline uint32_t le32(const uint8_t *p)
+static inline uint32_t load_le32(const uint8_t *p)
 {
-    return le16(p) | (uint32_t)le16(p + 2) << 16;
+    return load_le16(p) | (uint32_t)load_le16(p + 2) << 16;
 }
 
 static inline float bits_f32(uint32_t bits)
@@ -42,7 +43,7 @@ static inline float half_f32(unsigned h)
 
 static inline float le_half(const uint8_t *p)
 {
-    return half_f32(le16(p));
+    return half_f32(load_le16(p));
 }
 
 /* To the nearest half, ties to even. Adding a number whose last place is that of the result makes
@@ -76,6 +77,11 @@ static inline float half_e4m3(unsigned c)
     if (exponent == 0)
         return (float)mantissa * 0x1p-10f;
     return bits_f32((exponent + 119) << 23 | mantissa << 20);
+}
+
+static inline size_t smaller_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 #endif

@@ -27,7 +27,7 @@ struct cpu {
     uint64_t state;
 };
 
-static struct cpu ask(void)
+static struct cpu ask_processor(void)
 {
     struct cpu c = {0};
     uint32_t a, b, cx, d, subleafs;
@@ -91,9 +91,9 @@ static const char *lacks_amx(const struct cpu *c)
     return lacks_avx512(c);
 }
 
-size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
+static size_t x86_levels(struct hkk_level level[HKK_MAX_LEVELS])
 {
-    const struct cpu c = ask();
+    const struct cpu c = ask_processor();
     const struct hkk_level all[] = {
         {"amx", &hkk_amx, lacks_amx(&c)},
         {"avx512", &hkk_avx512, lacks_avx512(&c)},
@@ -108,7 +108,7 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
 #elif defined(__AARCH64EL__)
 #include <sys/auxv.h>
 
-size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
+static size_t arm_levels(struct hkk_level level[HKK_MAX_LEVELS])
 {
     enum { ASIMDDP = 1 << 20, I8MM = 1 << 13 }; /* of AT_HWCAP and AT_HWCAP2 */
     bool dot = getauxval(AT_HWCAP) & ASIMDDP, matrix = getauxval(AT_HWCAP2) & I8MM;
@@ -123,18 +123,22 @@ size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
     return sizeof all / sizeof *all;
 }
 
-#else
+#endif
 
 size_t hkk_levels(struct hkk_level level[HKK_MAX_LEVELS])
 {
+#if defined(__x86_64__)
+    return x86_levels(level);
+#elif defined(__AARCH64EL__)
+    return arm_levels(level);
+#else
     level[0] = (struct hkk_level){"generic", &hkk_generic, NULL};
     return 1;
+#endif
 }
 
-#endif
-
 /* Levels of other architectures, so that their names are known everywhere. */
-static bool known(const char *name)
+static bool is_level_name(const char *name)
 {
     static const char *const names[] = {"amx",  "avx512",  "avx2vnni", "avx2",
                                         "i8mm", "dotprod", "neon",     "generic"};
@@ -159,6 +163,6 @@ const char *hkk_select(const char *name, const struct hkk_table **out)
         *out = level[i].table;
         return NULL;
     }
-    return name != NULL && known(name) ? "it is for another architecture"
-                                       : "there is no such level";
+    return name != NULL && is_level_name(name) ? "it is for another architecture"
+                                               : "there is no such level";
 }

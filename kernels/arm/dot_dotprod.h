@@ -3,6 +3,7 @@
 #define HKK_ARM_DOT_DOTPROD_H
 
 #include "kernels/arm/dot_sdot.h"
+#include "kernels/tmpl/level.h"
 
 enum { MATRIX = 0 }; /* whether a unit may be of two tokens */
 

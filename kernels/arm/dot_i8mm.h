@@ -4,6 +4,7 @@
 #define HKK_ARM_DOT_I8MM_H
 
 #include "kernels/arm/dot_sdot.h"
+#include "kernels/tmpl/level.h"
 
 enum { MATRIX = 1 }; /* whether a unit may be of two tokens */
 

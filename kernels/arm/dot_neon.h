@@ -4,6 +4,7 @@
 #define HKK_ARM_DOT_NEON_H
 
 #include "kernels/arm/acts.h"
+#include "kernels/tmpl/level.h"
 
 enum {
     MATRIX = 0, /* whether a unit may be of two tokens */

@@ -3,6 +3,7 @@
 #define HKK_ARM_DOT_SDOT_H
 
 #include "kernels/arm/acts.h"
+#include "kernels/tmpl/level.h"
 
 enum { UNITS = 2 }; /* that registers hold beside each other */
 

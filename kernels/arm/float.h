@@ -12,17 +12,17 @@ enum { FLOAT_ROWS = 2, FLOAT_TOKENS = 3, FLOAT_FEW_ROWS = 4 };
 /* Four weights at P. */
 typedef float32x4_t load_fn(const uint8_t *p);
 
-static inline float32x4_t widen_f32(const uint8_t *p)
+static inline float32x4_t widen_4_f32(const uint8_t *p)
 {
     return vreinterpretq_f32_u8(vld1q_u8(p));
 }
 
-static inline float32x4_t widen_f16(const uint8_t *p)
+static inline float32x4_t widen_4_f16(const uint8_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
 
-static inline float32x4_t widen_bf16(const uint8_t *p)
+static inline float32x4_t widen_4_bf16(const uint8_t *p)
 {
     return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
 }
@@ -81,8 +81,8 @@ ALWAYS void float_block(const uint8_t *w, size_t row_bytes, const float *x, size
 }
 
 /* NR rows by NT tokens, and by single ones in the end. */
-ALWAYS void float_tokens(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a, float *y,
-                         size_t stride, size_t size, load_fn *load, int nr, int nt)
+ALWAYS void float_tokens_neon(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a,
+                              float *y, size_t stride, size_t size, load_fn *load, int nr, int nt)
 {
     size_t t = 0;
     for (; t + (size_t)nt <= a->n; t += (size_t)nt)
@@ -105,8 +105,8 @@ ALWAYS void float_widened(const uint8_t *w, size_t row_bytes, const struct hkk_a
         memcpy(last, w + r * row_bytes + whole * size, (cols - whole) * size);
         vst1q_f32(row + r * (whole + 4) + whole, load(last));
     }
-    float_tokens((const uint8_t *)row, (whole + 4) * sizeof *row, a, y, stride, sizeof *row,
-                 widen_f32, nr, FLOAT_TOKENS);
+    float_tokens_neon((const uint8_t *)row, (whole + 4) * sizeof *row, a, y, stride, sizeof *row,
+                      widen_4_f32, nr, FLOAT_TOKENS);
 }
 
 #define FLOAT(type, SYMBOL, size)                                                                  \
@@ -119,13 +119,13 @@ ALWAYS void float_widened(const uint8_t *w, size_t row_bytes, const struct hkk_a
         if (a->n < FLOAT_TOKENS)                                                                   \
             for (; r + FLOAT_FEW_ROWS <= end;                                                      \
                  r += FLOAT_FEW_ROWS, p += FLOAT_FEW_ROWS * row_bytes)                             \
-                float_tokens(p, row_bytes, a, y + r, stride, size, widen_##type, FLOAT_FEW_ROWS,   \
-                             1);                                                                   \
+                float_tokens_neon(p, row_bytes, a, y + r, stride, size, widen_4_##type,            \
+                                  FLOAT_FEW_ROWS, 1);                                              \
         for (; r + FLOAT_ROWS <= end; r += FLOAT_ROWS, p += FLOAT_ROWS * row_bytes)                \
-            float_widened(p, row_bytes, a, y + r, stride, size, widen_##type, FLOAT_ROWS,          \
+            float_widened(p, row_bytes, a, y + r, stride, size, widen_4_##type, FLOAT_ROWS,        \
                           scratch);                                                                \
         for (; r < end; r++, p += row_bytes)                                                       \
-            float_widened(p, row_bytes, a, y + r, stride, size, widen_##type, 1, scratch);         \
+            float_widened(p, row_bytes, a, y + r, stride, size, widen_4_##type, 1, scratch);       \
     }
 
 /* clang-format off */

@@ -13,11 +13,6 @@ struct product {
     size_t stride;
 };
 
-ALWAYS size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Rows that are not there are zeros. */
 ALWAYS void panel_clear(struct panel *panel, size_t count)
 {
@@ -30,8 +25,8 @@ ALWAYS void panel_clear(struct panel *panel, size_t count)
 typedef void small_fn(const uint8_t *block, int8_t *to);
 
 /* Block B of 32 of ROW as the K-th of row R. */
-ALWAYS void small_block(struct panel *panel, size_t r, const uint8_t *row, size_t b, size_t k,
-                        unsigned type, size_t size, bool minimums, small_fn *codes)
+ALWAYS void panel_small_block(struct panel *panel, size_t r, const uint8_t *row, size_t b, size_t k,
+                              unsigned type, size_t size, bool minimums, small_fn *codes)
 {
     int8_t *to = panel_row(panel, r) + 64 * k;
     if (type == HKK_NVFP4) {
@@ -48,18 +43,18 @@ ALWAYS void small_block(struct panel *panel, size_t r, const uint8_t *row, size_
         panel->m[k][r] = half_at(block + 2);
 }
 
-ALWAYS void small_rows(const struct product *p, size_t row, size_t count, struct panel *panel,
-                       unsigned type, size_t size, bool minimums, small_fn *codes,
-                       multiply_fn *multiply)
+ALWAYS void panel_small_rows(const struct product *p, size_t row, size_t count, struct panel *panel,
+                             unsigned type, size_t size, bool minimums, small_fn *codes,
+                             multiply_fn *multiply)
 {
     const size_t elems = type == HKK_NVFP4 ? 64 : 32, row_bytes = p->w->cols / elems * size;
     struct place o = {p->y + row, p->stride, count, true};
     for (size_t b = 0; b < p->a->blocks; b += 8) {
-        size_t blocks = smaller(8, p->a->blocks - b);
+        size_t blocks = smaller_size(8, p->a->blocks - b);
         for (size_t r = 0; r < count; r++)
             for (size_t k = 0; k < blocks; k++)
-                small_block(panel, r, p->w->data + (row + r) * row_bytes, b + k, k, type, size,
-                            minimums, codes);
+                panel_small_block(panel, r, p->w->data + (row + r) * row_bytes, b + k, k, type,
+                                  size, minimums, codes);
         multiply(panel, p->a, b, blocks, &o);
         o.first = false;
     }
@@ -72,10 +67,10 @@ ALWAYS void small_rows(const struct product *p, size_t row, size_t count, struct
     {                                                                                              \
         const struct product p = {w, a, y, stride};                                                \
         for (size_t r = 0; r < rows; r += PANEL_ROWS) {                                            \
-            size_t count = smaller(PANEL_ROWS, rows - r);                                          \
+            size_t count = smaller_size(PANEL_ROWS, rows - r);                                     \
             panel_clear(scratch, count);                                                           \
-            small_rows(&p, row0 + r, count, scratch, HKK_##SYMBOL, sizeof(struct hk_##type),       \
-                       minimums, codes_##type, FN(multiply));                                      \
+            panel_small_rows(&p, row0 + r, count, scratch, HKK_##SYMBOL, sizeof(struct hk_##type), \
+                             minimums, values_##type, FN(multiply));                               \
         }                                                                                          \
     }
 
@@ -100,8 +95,8 @@ SMALL_PRODUCTS(SMALL)
 
 typedef void super_fn(const uint8_t *block, int8_t *to, struct numbers *n);
 
-ALWAYS void super_block(struct panel *panel, size_t r, const uint8_t *block, struct form f,
-                        super_fn *codes)
+ALWAYS void panel_super_block(struct panel *panel, size_t r, const uint8_t *block, struct form f,
+                              super_fn *codes)
 {
     struct numbers n;
     codes(block, panel_row(panel, r), &n);
@@ -117,15 +112,15 @@ ALWAYS void super_block(struct panel *panel, size_t r, const uint8_t *block, str
         panel->m[0][r] = -n.dmin;
 }
 
-ALWAYS void super_rows(const struct product *p, size_t row, size_t count, struct panel *panel,
-                       size_t size, struct form f, super_fn *codes, multiply_fn *multiply)
+ALWAYS void panel_super_rows(const struct product *p, size_t row, size_t count, struct panel *panel,
+                             size_t size, struct form f, super_fn *codes, multiply_fn *multiply)
 {
     const size_t row_bytes = p->w->cols / 256 * size;
     struct place o = {p->y + row, p->stride, count, true};
     for (size_t b = 0; b < p->a->blocks; b++) {
         const uint8_t *block = p->w->data + row * row_bytes + b * size;
         for (size_t r = 0; r < count; r++)
-            super_block(panel, r, block + r * row_bytes, f, codes);
+            panel_super_block(panel, r, block + r * row_bytes, f, codes);
         multiply(panel, p->a, b, 1, &o);
         o.first = false;
     }
@@ -139,10 +134,10 @@ ALWAYS void super_rows(const struct product *p, size_t row, size_t count, struct
         const struct form f = {__VA_ARGS__};                                                       \
         const struct product p = {w, a, y, stride};                                                \
         for (size_t r = 0; r < rows; r += PANEL_ROWS) {                                            \
-            size_t count = smaller(PANEL_ROWS, rows - r);                                          \
+            size_t count = smaller_size(PANEL_ROWS, rows - r);                                     \
             panel_clear(scratch, count);                                                           \
-            super_rows(&p, row0 + r, count, scratch, sizeof(struct hk_##type), f, codes_##type,    \
-                       FN(multiply));                                                              \
+            panel_super_rows(&p, row0 + r, count, scratch, sizeof(struct hk_##type), f,            \
+                             values_##type, FN(multiply));                                         \
         }                                                                                          \
     }
 

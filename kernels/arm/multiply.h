@@ -27,7 +27,7 @@ ALWAYS float32x4x2_t eight_floats(const float *p)
     return (float32x4x2_t){{vld1q_f32(p), vld1q_f32(p + 4)}};
 }
 
-ALWAYS float32x4x2_t load_results(const struct place *o, size_t t)
+ALWAYS float32x4x2_t load_results_neon(const struct place *o, size_t t)
 {
     float some[PANEL_ROWS] = {0};
     if (!o->first && o->count == PANEL_ROWS)
@@ -37,7 +37,7 @@ ALWAYS float32x4x2_t load_results(const struct place *o, size_t t)
     return eight_floats(some);
 }
 
-ALWAYS void store_results(const struct place *o, size_t t, float32x4x2_t v)
+ALWAYS void store_results_neon(const struct place *o, size_t t, float32x4x2_t v)
 {
     float some[PANEL_ROWS], *to = o->count == PANEL_ROWS ? o->y + t * o->stride : some;
     vst1q_f32(to, v.val[0]);
@@ -80,7 +80,7 @@ ALWAYS void group_sums(const struct panel *p, const int8_t *const q[TOKENS_MOST]
 }
 
 /* Four rows' sums of the unit's token K, from those of two pairs. */
-ALWAYS int32x4_t four_rows(int32x4_t first, int32x4_t second, bool two, int k)
+ALWAYS int32x4_t lanes_of_four_rows(int32x4_t first, int32x4_t second, bool two, int k)
 {
     if (!two)
         return vpaddq_s32(first, second);
@@ -107,7 +107,7 @@ ALWAYS void panel_small(const struct panel *p, const struct hkk_acts *a, size_t 
 #pragma GCC unroll 4
     for (int i = 0; i < tokens; i++) {
         q[i] = a->q + (t + (size_t)i) * a->cols + 32 * b;
-        v[i] = load_results(o, t + (size_t)i);
+        v[i] = load_results_neon(o, t + (size_t)i);
     }
 #pragma GCC unroll 1
     for (size_t g = 0; g < groups; g++) {
@@ -118,8 +118,8 @@ ALWAYS void panel_small(const struct panel *p, const struct hkk_acts *a, size_t 
             const int32x4_t *of = s[two ? i / 2 : i];
             size_t at = b + g * each / 2, token = t + (size_t)i;
             float dx = a->d[token * a->blocks + at];
-            v[i] = float_step(v[i], p->d[g], dx, four_rows(of[0], of[1], two, i % 2),
-                              four_rows(of[2], of[3], two, i % 2));
+            v[i] = float_step(v[i], p->d[g], dx, lanes_of_four_rows(of[0], of[1], two, i % 2),
+                              lanes_of_four_rows(of[2], of[3], two, i % 2));
             if (f.minimums) {
                 int32x4_t sum = vdupq_n_s32(a->sum[token * a->sums + at]);
                 v[i] = float_step(v[i], p->m[g], dx, sum, sum);
@@ -128,7 +128,7 @@ ALWAYS void panel_small(const struct panel *p, const struct hkk_acts *a, size_t 
     }
 #pragma GCC unroll 4
     for (int i = 0; i < tokens; i++)
-        store_results(o, t + (size_t)i, v[i]);
+        store_results_neon(o, t + (size_t)i, v[i]);
 }
 
 /* The sum of min * sum of q over the groups, from the sums of each 16. */
@@ -175,15 +175,15 @@ ALWAYS void panel_super(const struct panel *p, const struct hkk_acts *a, size_t 
         const int32x4_t *of = acc[two ? i / 2 : i];
         size_t token = t + (size_t)i;
         float dx = a->d[token * a->blocks + b];
-        float32x4x2_t v = load_results(o, token);
-        v = float_step(v, p->d[0], dx, four_rows(of[0], of[1], two, i % 2),
-                       four_rows(of[2], of[3], two, i % 2));
+        float32x4x2_t v = load_results_neon(o, token);
+        v = float_step(v, p->d[0], dx, lanes_of_four_rows(of[0], of[1], two, i % 2),
+                       lanes_of_four_rows(of[2], of[3], two, i % 2));
         if (f.minimums) {
             int32x4_t min[2];
             minimum_sums(p, a->sum + token * a->sums + 16 * b, f.group, min);
             v = float_step(v, p->m[0], dx, min[0], min[1]);
         }
-        store_results(o, token, v);
+        store_results_neon(o, token, v);
     }
 }
 

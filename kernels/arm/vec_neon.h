@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "kernels/bits.h"
+#include "kernels/tmpl/level.h"
 
 typedef struct {
     float32x4_t a, b, c, d; /* lanes 0..3, 4..7, 8..11, 12..15 */
@@ -100,14 +101,15 @@ static inline vec v_div(vec x, vec y)
 }
 
 /* The instruction for the larger one gives NaN where either is NaN. */
-static inline float32x4_t larger(float32x4_t x, float32x4_t y)
+static inline float32x4_t larger_lanes(float32x4_t x, float32x4_t y)
 {
     return vbslq_f32(vcgtq_f32(x, y), x, y);
 }
 
 static inline vec v_max(vec x, vec y)
 {
-    return (vec){larger(x.a, y.a), larger(x.b, y.b), larger(x.c, y.c), larger(x.d, y.d)};
+    return (vec){larger_lanes(x.a, y.a), larger_lanes(x.b, y.b), larger_lanes(x.c, y.c),
+                 larger_lanes(x.d, y.d)};
 }
 
 static inline vec v_fma(vec x, vec y, vec z)
@@ -159,9 +161,9 @@ static inline float v_sum(vec v)
 
 static inline float v_top(vec v)
 {
-    float32x4_t four = larger(larger(v.a, v.c), larger(v.b, v.d));
-    float32x4_t two = larger(four, vextq_f32(four, four, 2));
-    return vgetq_lane_f32(larger(two, vextq_f32(two, two, 1)), 0);
+    float32x4_t four = larger_lanes(larger_lanes(v.a, v.c), larger_lanes(v.b, v.d));
+    float32x4_t two = larger_lanes(four, vextq_f32(four, four, 2));
+    return vgetq_lane_f32(larger_lanes(two, vextq_f32(two, two, 1)), 0);
 }
 
 static inline uint32x4_t four_magnitudes(float32x4_t v)

@@ -23,19 +23,19 @@ static float dot_float(const float *w, const float *x, size_t n)
     return v_sum(acc);
 }
 
-static inline float widen_f32(const uint8_t *p)
+static inline float element_f32(const uint8_t *p)
 {
-    return bits_f32(le32(p));
+    return bits_f32(load_le32(p));
 }
 
-static inline float widen_f16(const uint8_t *p)
+static inline float element_f16(const uint8_t *p)
 {
     return le_half(p);
 }
 
-static inline float widen_bf16(const uint8_t *p)
+static inline float element_bf16(const uint8_t *p)
 {
-    return bits_f32((uint32_t)le16(p) << 16);
+    return bits_f32((uint32_t)load_le16(p) << 16);
 }
 
 #define FLOAT(type, size)                                                                          \
@@ -46,7 +46,7 @@ static inline float widen_bf16(const uint8_t *p)
         float *row = scratch;                                                                      \
         for (size_t r = row0; r < row0 + rows; r++) {                                              \
             for (size_t k = 0; k < w->cols; k++)                                                   \
-                row[k] = widen_##type(w->data + (r * w->cols + k) * (size));                       \
+                row[k] = element_##type(w->data + (r * w->cols + k) * (size));                     \
             for (size_t t = 0; t < a->n; t++)                                                      \
                 y[t * stride + r] = dot_float(row, a->x + t * a->cols, a->cols);                   \
         }                                                                                          \

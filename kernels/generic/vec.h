@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "kernels/bits.h"
+#include "kernels/tmpl/level.h"
 
 typedef struct {
     float l[16];

@@ -64,8 +64,8 @@ BLOCK vec sixteen(const struct sixteens *m, size_t at)
 
 /* ACC[i][j] = fma(X[i][k], row k's sixteen j, ACC[i][j]) for the rows k below N in sequence; NX of
  * X and NJ sixteens. */
-BLOCK void add_block(vec *acc, const float *const *x, const struct sixteens *m, size_t n, int nx,
-                     int nj)
+BLOCK void add_sixteens(vec *acc, const float *const *x, const struct sixteens *m, size_t n, int nx,
+                        int nj)
 {
     for (size_t k = 0; k < n; k++) {
         vec row[SIXTEENS_MOST];
@@ -97,7 +97,7 @@ BLOCK void score_block(const struct hkk_segment *s, const struct group *g, struc
 #pragma GCC unroll 6
     for (int i = 0; i < nq; i++)
         q[i] = g->q[i];
-    add_block(acc, q, &keys, s->key_dim, nq, nt);
+    add_sixteens(acc, q, &keys, s->key_dim, nq, nt);
 #pragma GCC unroll 6
     for (int i = 0; i < nq; i++)
 #pragma GCC unroll 8
@@ -120,7 +120,7 @@ BLOCK void value_block(const struct group *g, struct sixteens values, size_t fro
         for (int j = 0; j < nd; j++)
             acc[i * nd + j] = v_load(g->sum[i] + dim + 16 * (size_t)j);
     }
-    add_block(acc, weights, &values, to - from, nq, nd);
+    add_sixteens(acc, weights, &values, to - from, nq, nd);
 #pragma GCC unroll 6
     for (int i = 0; i < nq; i++)
 #pragma GCC unroll 8

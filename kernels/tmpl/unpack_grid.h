@@ -6,14 +6,14 @@
 #include "kernels/tmpl/unpack_super.h"
 
 /* N grid values, negated where SIGNS has a bit. */
-static inline void signed_grid(int8_t *v, const uint8_t *grid, int n, uint32_t signs)
+static inline void unpack_signed_grid(int8_t *v, const uint8_t *grid, int n, uint32_t signs)
 {
     for (int j = 0; j < n; j++)
         v[j] = (int8_t)(signs >> j & 1 ? -grid[j] : grid[j]);
 }
 
 /* The scale (1/2 + s) is half of an odd number. */
-static inline int16_t odd(unsigned s)
+static inline int16_t odd_scale(unsigned s)
 {
     return (int16_t)(2 * s + 1);
 }
@@ -23,11 +23,11 @@ static inline void unpack_iq2_xxs(const uint8_t *block, struct super *s)
     const struct hk_iq2_xxs *b = (const void *)block;
     s->d = le_half(b->d) * 0.125f;
     for (int g = 0; g < 8; g++) {
-        uint32_t w = le32(b->group[g].signs);
-        s->scale[2 * g] = s->scale[2 * g + 1] = odd(w >> 28);
+        uint32_t w = load_le32(b->group[g].signs);
+        s->scale[2 * g] = s->scale[2 * g + 1] = odd_scale(w >> 28);
         for (int l = 0; l < 4; l++)
-            signed_grid(s->v + 32 * g + 8 * l, hk_iq2_xxs_grid[b->group[g].qs[l]], 8,
-                        hk_ksigns[w >> 7 * l & 127]);
+            unpack_signed_grid(s->v + 32 * g + 8 * l, hk_iq2_xxs_grid[b->group[g].qs[l]], 8,
+                               hk_ksigns[w >> 7 * l & 127]);
     }
 }
 
@@ -35,7 +35,7 @@ static inline void unpack_iq2_xxs(const uint8_t *block, struct super *s)
 static inline void nibble_scales(struct super *s, const uint8_t *scales)
 {
     for (int g = 0; g < 16; g++)
-        s->scale[g] = odd((unsigned)scales[g / 2] >> g % 2 * 4 & 15);
+        s->scale[g] = odd_scale((unsigned)scales[g / 2] >> g % 2 * 4 & 15);
 }
 
 static inline void unpack_iq2_xs(const uint8_t *block, struct super *s)
@@ -44,8 +44,8 @@ static inline void unpack_iq2_xs(const uint8_t *block, struct super *s)
     s->d = le_half(b->d) * 0.125f;
     nibble_scales(s, b->scales);
     for (int k = 0; k < 32; k++) {
-        unsigned code = le16(b->qs + 2 * k);
-        signed_grid(s->v + 8 * k, hk_iq2_xs_grid[code & 511], 8, hk_ksigns[code >> 9]);
+        unsigned code = load_le16(b->qs + 2 * k);
+        unpack_signed_grid(s->v + 8 * k, hk_iq2_xs_grid[code & 511], 8, hk_ksigns[code >> 9]);
     }
 }
 
@@ -56,7 +56,7 @@ static inline void unpack_iq2_s(const uint8_t *block, struct super *s)
     nibble_scales(s, b->scales);
     for (int k = 0; k < 32; k++) {
         unsigned index = b->qs[k] | ((unsigned)b->qh[k / 4] >> k % 4 * 2 & 3) << 8;
-        signed_grid(s->v + 8 * k, hk_iq2_s_grid[index], 8, b->signs[k]);
+        unpack_signed_grid(s->v + 8 * k, hk_iq2_s_grid[index], 8, b->signs[k]);
     }
 }
 
@@ -65,11 +65,11 @@ static inline void unpack_iq3_xxs(const uint8_t *block, struct super *s)
     const struct hk_iq3_xxs *b = (const void *)block;
     s->d = le_half(b->d) * 0.25f;
     for (int g = 0; g < 8; g++) {
-        uint32_t w = le32(b->signs + 4 * g);
-        s->scale[2 * g] = s->scale[2 * g + 1] = odd(w >> 28);
+        uint32_t w = load_le32(b->signs + 4 * g);
+        s->scale[2 * g] = s->scale[2 * g + 1] = odd_scale(w >> 28);
         for (int k = 0; k < 8; k++)
-            signed_grid(s->v + 32 * g + 4 * k, hk_iq3_xxs_grid[b->qs[8 * g + k]], 4,
-                        (uint32_t)hk_ksigns[w >> 7 * (k / 2) & 127] >> k % 2 * 4);
+            unpack_signed_grid(s->v + 32 * g + 4 * k, hk_iq3_xxs_grid[b->qs[8 * g + k]], 4,
+                               (uint32_t)hk_ksigns[w >> 7 * (k / 2) & 127] >> k % 2 * 4);
     }
 }
 
@@ -78,10 +78,11 @@ static inline void unpack_iq3_s(const uint8_t *block, struct super *s)
     const struct hk_iq3_s *b = (const void *)block;
     s->d = le_half(b->d);
     for (int g = 0; g < 16; g++)
-        s->scale[g] = odd((unsigned)b->scales[g / 4] >> g / 2 % 2 * 4 & 15);
+        s->scale[g] = odd_scale((unsigned)b->scales[g / 4] >> g / 2 % 2 * 4 & 15);
     for (int k = 0; k < 64; k++) {
         unsigned index = b->qs[k] | ((unsigned)b->qh[k / 8] >> k % 8 & 1) << 8;
-        signed_grid(s->v + 4 * k, hk_iq3_s_grid[index], 4, (uint32_t)b->signs[k / 2] >> k % 2 * 4);
+        unpack_signed_grid(s->v + 4 * k, hk_iq3_s_grid[index], 4,
+                           (uint32_t)b->signs[k / 2] >> k % 2 * 4);
     }
 }
 
@@ -97,8 +98,8 @@ static inline void unpack_iq1_s(const uint8_t *block, struct super *s)
     const struct hk_iq1_s *b = (const void *)block;
     s->d = le_half(b->d) * 0.125f;
     for (int k = 0; k < 32; k++) {
-        unsigned h = le16(b->qh + k / 4 * 2);
-        s->scale[k / 2] = odd(h >> 12 & 7);
+        unsigned h = load_le16(b->qh + k / 4 * 2);
+        s->scale[k / 2] = odd_scale(h >> 12 & 7);
         grid_eighths(s->v + 8 * k, b->qs[k] | (h >> k % 4 * 3 & 7) << 8, h >> 15);
     }
 }
@@ -110,10 +111,10 @@ static inline void unpack_iq1_m(const uint8_t *block, struct super *s)
     const struct hk_iq1_m *b = (const void *)block;
     unsigned half = 0;
     for (int w = 0; w < 4; w++)
-        half |= le16(b->scales + 2 * w) >> 12 << 4 * w;
+        half |= load_le16(b->scales + 2 * w) >> 12 << 4 * w;
     s->d = half_f32(half) * 0.125f;
     for (int g = 0; g < 16; g++)
-        s->scale[g] = odd(le16(b->scales + g / 4 * 2) >> g % 4 * 3 & 7);
+        s->scale[g] = odd_scale(load_le16(b->scales + g / 4 * 2) >> g % 4 * 3 & 7);
     for (int k = 0; k < 32; k++) {
         unsigned h = (unsigned)b->qh[k / 2] >> k % 2 * 4 & 15;
         grid_eighths(s->v + 8 * k, b->qs[k] | (h & 7) << 8, h >> 3);

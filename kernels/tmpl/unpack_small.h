@@ -14,7 +14,7 @@ struct small {
 };
 
 /* Byte j of sixteen holds element j in its low nibble and element j + 16 in its high one. */
-static inline void nibbles(int8_t v[32], const uint8_t *qs, int offset)
+static inline void unpack_nibbles(int8_t v[32], const uint8_t *qs, int offset)
 {
     for (int j = 0; j < 16; j++) {
         v[j] = (int8_t)((qs[j] & 15) - offset);
@@ -22,7 +22,7 @@ static inline void nibbles(int8_t v[32], const uint8_t *qs, int offset)
     }
 }
 
-static inline void fifth_bits(int8_t v[32], uint32_t qh)
+static inline void unpack_fifth_bits(int8_t v[32], uint32_t qh)
 {
     for (int j = 0; j < 32; j++)
         v[j] = (int8_t)(v[j] + (int)(qh >> j & 1) * 16);
@@ -32,7 +32,7 @@ static inline void unpack_q4_0(const uint8_t *block, struct small *s)
 {
     const struct hk_q4_0 *b = (const void *)block;
     s->d = le_half(b->d);
-    nibbles(s->v, b->qs, 8);
+    unpack_nibbles(s->v, b->qs, 8);
 }
 
 static inline void unpack_q4_1(const uint8_t *block, struct small *s)
@@ -40,15 +40,15 @@ static inline void unpack_q4_1(const uint8_t *block, struct small *s)
     const struct hk_q4_1 *b = (const void *)block;
     s->d = le_half(b->d);
     s->m = le_half(b->m);
-    nibbles(s->v, b->qs, 0);
+    unpack_nibbles(s->v, b->qs, 0);
 }
 
 static inline void unpack_q5_0(const uint8_t *block, struct small *s)
 {
     const struct hk_q5_0 *b = (const void *)block;
     s->d = le_half(b->d);
-    nibbles(s->v, b->qs, 16);
-    fifth_bits(s->v, le32(b->qh));
+    unpack_nibbles(s->v, b->qs, 16);
+    unpack_fifth_bits(s->v, load_le32(b->qh));
 }
 
 static inline void unpack_q5_1(const uint8_t *block, struct small *s)
@@ -56,8 +56,8 @@ static inline void unpack_q5_1(const uint8_t *block, struct small *s)
     const struct hk_q5_1 *b = (const void *)block;
     s->d = le_half(b->d);
     s->m = le_half(b->m);
-    nibbles(s->v, b->qs, 0);
-    fifth_bits(s->v, le32(b->qh));
+    unpack_nibbles(s->v, b->qs, 0);
+    unpack_fifth_bits(s->v, load_le32(b->qh));
 }
 
 static inline void unpack_q8_0(const uint8_t *block, struct small *s)

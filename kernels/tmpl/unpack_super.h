@@ -57,7 +57,7 @@ static inline void unpack_q3_k(const uint8_t *block, struct super *s)
 }
 
 /* Eight scales and eight minimums of six bits in twelve bytes; each is for 32 elements. */
-static inline void twelve_bytes(const uint8_t *b, struct super *s)
+static inline void unpack_k_scales(const uint8_t *b, struct super *s)
 {
     for (int g = 0; g < 16; g++) {
         int j = g / 2;
@@ -77,7 +77,7 @@ static inline void unpack_q4_k(const uint8_t *block, struct super *s)
     const struct hk_q4_k *b = (const void *)block;
     s->d = le_half(b->d);
     s->dmin = le_half(b->dmin);
-    twelve_bytes(b->scales, s);
+    unpack_k_scales(b->scales, s);
     for (int i = 0; i < 256; i++)
         s->v[i] = (int8_t)row_nibble(b->qs, i);
 }
@@ -87,7 +87,7 @@ static inline void unpack_q5_k(const uint8_t *block, struct super *s)
     const struct hk_q5_k *b = (const void *)block;
     s->d = le_half(b->d);
     s->dmin = le_half(b->dmin);
-    twelve_bytes(b->scales, s);
+    unpack_k_scales(b->scales, s);
     for (int i = 0; i < 256; i++)
         s->v[i] = (int8_t)(row_nibble(b->qs, i) + (b->qh[i % 32] >> i / 32 & 1) * 16);
 }
@@ -107,7 +107,7 @@ static inline void unpack_q6_k(const uint8_t *block, struct super *s)
 static inline void unpack_iq4_xs(const uint8_t *block, struct super *s)
 {
     const struct hk_iq4_xs *b = (const void *)block;
-    unsigned high = le16(b->scales_h);
+    unsigned high = load_le16(b->scales_h);
     s->d = le_half(b->d);
     for (int g = 0; g < 8; g++) {
         unsigned low = (unsigned)b->scales_l[g / 2] >> g % 2 * 4 & 15;
@@ -120,7 +120,7 @@ static inline void unpack_iq4_xs(const uint8_t *block, struct super *s)
 /* DIGITS base-3 digits of each of N bytes, less one, most significant first: all first digits, then
  * all second ones. A byte is a fraction of 256; times three, its next digit is what carries over.
  */
-static inline int8_t *ternary(int8_t *v, const uint8_t *q, int n, int digits)
+static inline int8_t *unpack_ternary(int8_t *v, const uint8_t *q, int n, int digits)
 {
     static const uint8_t power[5] = {1, 3, 9, 27, 81};
     for (int k = 0; k < digits; k++)
@@ -140,9 +140,9 @@ static inline void unpack_tq1_0(const uint8_t *block, struct super *s)
     const struct hk_tq1_0 *b = (const void *)block;
     s->d = le_half(b->d);
     unit_scales(s);
-    int8_t *v = ternary(s->v, b->qs, 32, 5);
-    v = ternary(v, b->qs + 32, 16, 5);
-    ternary(v, b->qh, 4, 4);
+    int8_t *v = unpack_ternary(s->v, b->qs, 32, 5);
+    v = unpack_ternary(v, b->qs + 32, 16, 5);
+    unpack_ternary(v, b->qh, 4, 4);
 }
 
 static inline void unpack_tq2_0(const uint8_t *block, struct super *s)

@@ -112,8 +112,8 @@ static inline void put_token(const struct tokens *s, const struct hkk_acts *a, s
 }
 
 /* Tokens [FIRST, FIRST + N), and with the last one the zeros behind. */
-static inline void put_tokens(const struct tokens *s, const struct hkk_acts *a, size_t first,
-                              size_t n)
+static inline void tokens_to_tiles(const struct tokens *s, const struct hkk_acts *a, size_t first,
+                                   size_t n)
 {
     size_t end = first + n == a->n ? 16 * s->tiles : first + n;
     for (size_t t = first; t < end; t++)
@@ -126,7 +126,7 @@ static void FN(quantize)(const struct hkk_acts *a, size_t first, size_t n)
     if (a->tiles == NULL || a->n < TILES_FROM)
         return;
     struct tokens s = tokens_in(a, a->tiles);
-    put_tokens(&s, a, first, n);
+    tokens_to_tiles(&s, a, first, n);
 }
 
 #endif

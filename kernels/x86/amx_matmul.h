@@ -87,7 +87,7 @@ static inline struct tokens tokens_of(const struct hkk_acts *a, void *scratch)
 {
     struct tokens s = tokens_in(a, a->tiles != NULL ? a->tiles : scratch);
     if (a->tiles == NULL)
-        put_tokens(&s, a, 0, a->n);
+        tokens_to_tiles(&s, a, 0, a->n);
     return s;
 }
 

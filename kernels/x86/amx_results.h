@@ -24,7 +24,7 @@ struct tile_product {
     size_t groups;
 };
 
-ALWAYS __mmask16 rows_of(const struct results *o, size_t group)
+ALWAYS __mmask16 result_rows(const struct results *o, size_t group)
 {
     size_t left = o->count - 16 * group;
     return (__mmask16)(left < 16 ? (1u << left) - 1 : 0xffff);
@@ -37,7 +37,7 @@ ALWAYS float *making(const struct results *o, size_t t, size_t group)
 }
 
 /* Sixteen tokens' results of 16 rows, from what is in the making or from zero. */
-ALWAYS void load_results(__m512 v[16], const float *from, bool first)
+ALWAYS void load_results_amx(__m512 v[16], const float *from, bool first)
 {
 #pragma GCC unroll 16
     for (size_t i = 0; i < 16; i++)
@@ -75,11 +75,12 @@ ALWAYS void put_result(const struct results *o, const struct two *x, size_t i, _
 {
     size_t token = 16 * x->t + i;
     if (token < o->n)
-        _mm512_mask_storeu_ps(o->y + token * o->stride + 16 * x->group, rows_of(o, x->group), v);
+        _mm512_mask_storeu_ps(o->y + token * o->stride + 16 * x->group, result_rows(o, x->group),
+                              v);
 }
 
-ALWAYS void store_results(const struct results *o, const __m512 v[16], const struct two *x,
-                          size_t h, bool last)
+ALWAYS void store_results_amx(const struct results *o, const __m512 v[16], const struct two *x,
+                              size_t h, bool last)
 {
 #pragma GCC unroll 16
     for (size_t i = 0; i < 16; i++)

@@ -27,8 +27,8 @@ struct small_step {
     } while (0)
 
 /* The float steps of one block for tile H of the tokens. */
-ALWAYS void small_block(__m512 v[16], const struct tile_product *p, const struct small_step *s,
-                        size_t h, size_t b, int32_t (*sums)[16], size_t wide, bool minimums)
+ALWAYS void add_small_block(__m512 v[16], const struct tile_product *p, const struct small_step *s,
+                            size_t h, size_t b, int32_t (*sums)[16], size_t wide, bool minimums)
 {
     /* Of nvfp4 both blocks of a pair are in one of the activations. */
     const size_t at = of_tile(p, &s->x, h) + (wide == 8 ? 16 * b : 0);
@@ -63,26 +63,26 @@ ALWAYS void small_step(const struct tile_product *p, const struct small_step *s,
     SUM(0, 4, 6);
     if (before != NULL) {
         _tile_stored(3, sums[3], 64);
-        load_results(v, before->x.here, before->first);
-        small_block(v, p, before, 0, 0, sums[0], wide, minimums);
+        load_results_amx(v, before->x.here, before->first);
+        add_small_block(v, p, before, 0, 0, sums[0], wide, minimums);
     }
     SUM(1, 4, 7);
     _tile_stored(0, sums[0], 64);
     if (before != NULL) {
-        small_block(v, p, before, 0, 1, sums[1], wide, minimums);
-        store_results(&p->out, v, &before->x, 0, before->last);
+        add_small_block(v, p, before, 0, 1, sums[1], wide, minimums);
+        store_results_amx(&p->out, v, &before->x, 0, before->last);
     }
     SUM(2, 5, 6);
     _tile_stored(1, sums[1], 64);
     if (before != NULL) {
-        load_results(v, before->x.here + 256, before->first);
-        small_block(v, p, before, 1, 0, sums[2], wide, minimums);
+        load_results_amx(v, before->x.here + 256, before->first);
+        add_small_block(v, p, before, 1, 0, sums[2], wide, minimums);
     }
     SUM(3, 5, 7);
     _tile_stored(2, sums[2], 64);
     if (before != NULL) {
-        small_block(v, p, before, 1, 1, sums[3], wide, minimums);
-        store_results(&p->out, v, &before->x, 1, before->last);
+        add_small_block(v, p, before, 1, 1, sums[3], wide, minimums);
+        store_results_amx(&p->out, v, &before->x, 1, before->last);
     }
 }
 
@@ -93,10 +93,10 @@ ALWAYS void small_rest(const struct tile_product *p, const struct small_step *s,
     _tile_stored(3, sums[3], 64);
     for (size_t h = 0; h < 2; h++) {
         __m512 v[16];
-        load_results(v, s->x.here + 256 * h, s->first);
+        load_results_amx(v, s->x.here + 256 * h, s->first);
         for (size_t b = 0; b < 2; b++)
-            small_block(v, p, s, h, b, sums[2 * h + b], wide, minimums);
-        store_results(&p->out, v, &s->x, h, s->last);
+            add_small_block(v, p, s, h, b, sums[2 * h + b], wide, minimums);
+        store_results_amx(&p->out, v, &s->x, h, s->last);
     }
 }
 

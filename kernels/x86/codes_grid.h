@@ -15,10 +15,10 @@ static inline __m256i four_longs(const void *a, const void *b, const void *c, co
 
 static inline __m128i four_words(const uint8_t (*grid)[4], const uint32_t *index)
 {
-    __m128i x = _mm_cvtsi32_si128((int)le32(grid[index[0]]));
-    x = _mm_insert_epi32(x, (int)le32(grid[index[1]]), 1);
-    x = _mm_insert_epi32(x, (int)le32(grid[index[2]]), 2);
-    return _mm_insert_epi32(x, (int)le32(grid[index[3]]), 3);
+    __m128i x = _mm_cvtsi32_si128((int)load_le32(grid[index[0]]));
+    x = _mm_insert_epi32(x, (int)load_le32(grid[index[1]]), 1);
+    x = _mm_insert_epi32(x, (int)load_le32(grid[index[2]]), 2);
+    return _mm_insert_epi32(x, (int)load_le32(grid[index[3]]), 3);
 }
 
 /* Eight entries of four bytes, by loads, which take less time than a gather. */
@@ -108,9 +108,9 @@ static inline void codes_iq2_xs(const uint8_t *block, struct codes *s)
 #pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = b->qs + 8 * g;
-        __m256i c =
-            four_longs(hk_iq2_xs_grid[le16(q) & 511], hk_iq2_xs_grid[le16(q + 2) & 511],
-                       hk_iq2_xs_grid[le16(q + 4) & 511], hk_iq2_xs_grid[le16(q + 6) & 511]);
+        __m256i c = four_longs(
+            hk_iq2_xs_grid[load_le16(q) & 511], hk_iq2_xs_grid[load_le16(q + 2) & 511],
+            hk_iq2_xs_grid[load_le16(q + 4) & 511], hk_iq2_xs_grid[load_le16(q + 6) & 511]);
         s->c[g] = with_signs(c, signs[g], 43);
     }
 }
@@ -128,7 +128,7 @@ static inline void codes_iq2_s(const uint8_t *block, struct codes *s)
         __m256i x = four_longs(
             hk_iq2_s_grid[q[0] | (h & 0x300)], hk_iq2_s_grid[q[1] | (h >> 2 & 0x300)],
             hk_iq2_s_grid[q[2] | (h >> 4 & 0x300)], hk_iq2_s_grid[q[3] | (h >> 6 & 0x300)]);
-        s->c[g] = with_signs(x, le32(b->signs + 4 * g), 43);
+        s->c[g] = with_signs(x, load_le32(b->signs + 4 * g), 43);
     }
 }
 
@@ -152,7 +152,7 @@ static inline void codes_iq3_s(const uint8_t *block, struct codes *s)
 {
     const struct hk_iq3_s *b = (const void *)block;
     const __m256i places = _mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1);
-    __m128i scales = _mm_cvtsi32_si128((int)le32(b->scales));
+    __m128i scales = _mm_cvtsi32_si128((int)load_le32(b->scales));
     s->d = le_half(b->d);
     scales = nibbles_in_turn(scales);
     s->scale = odd_scales_of_32((uint64_t)_mm_cvtsi128_si64(scales));
@@ -162,7 +162,7 @@ static inline void codes_iq3_s(const uint8_t *block, struct codes *s)
         __m256i high = _mm256_sllv_epi32(_mm256_set1_epi32(b->qh[g]), places);
         __m256i index = _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi32(256)));
         __m256i x = eight_words(hk_iq3_s_grid, index);
-        s->c[g] = with_signs(x, le32(b->signs + 4 * g), 15);
+        s->c[g] = with_signs(x, load_le32(b->signs + 4 * g), 15);
     }
 }
 
@@ -183,7 +183,7 @@ static inline void codes_iq1_s(const uint8_t *block, struct codes *s)
 #pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = b->qs + 4 * g;
-        unsigned h = le16(b->qh + 2 * g);
+        unsigned h = load_le16(b->qh + 2 * g);
         s->c[g] = ternary_eighths(q[0] | (h << 8 & 0x700), q[1] | (h << 5 & 0x700),
                                   q[2] | (h << 2 & 0x700), q[3] | (h >> 1 & 0x700),
                                   _mm256_set1_epi8((char)(10 - (h >> 15) * 2)));
@@ -207,7 +207,7 @@ static inline void codes_iq1_m(const uint8_t *block, struct codes *s)
     unsigned w[4], half = 0;
     int16_t scale[16];
     for (int i = 0; i < 4; i++) {
-        w[i] = le16(b->scales + 2 * i);
+        w[i] = load_le16(b->scales + 2 * i);
         half |= w[i] >> 12 << 4 * i;
     }
     for (int g = 0; g < 16; g++)
@@ -217,7 +217,7 @@ static inline void codes_iq1_m(const uint8_t *block, struct codes *s)
 #pragma GCC unroll 8
     for (int g = 0; g < 8; g++) {
         const uint8_t *q = b->qs + 4 * g;
-        unsigned h = le16(b->qh + 2 * g);
+        unsigned h = load_le16(b->qh + 2 * g);
         s->c[g] = ternary_eighths(q[0] | (h << 8 & 0x700), q[1] | (h << 4 & 0x700),
                                   q[2] | (h & 0x700), q[3] | (h >> 4 & 0x700), four_deltas(h));
     }

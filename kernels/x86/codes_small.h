@@ -61,13 +61,13 @@ static inline __m256i five_bits(const uint8_t *qs, uint32_t qh)
 static inline __m256i codes_q5_0(const uint8_t *block)
 {
     const struct hk_q5_0 *b = (const void *)block;
-    return five_bits(b->qs, le32(b->qh));
+    return five_bits(b->qs, load_le32(b->qh));
 }
 
 static inline __m256i codes_q5_1(const uint8_t *block)
 {
     const struct hk_q5_1 *b = (const void *)block;
-    return five_bits(b->qs, le32(b->qh));
+    return five_bits(b->qs, load_le32(b->qh));
 }
 
 static inline __m256i codes_q8_0(const uint8_t *block)

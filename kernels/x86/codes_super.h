@@ -55,7 +55,7 @@ static inline __m256i q3_k_scales(const uint8_t *p)
 {
     __m128i x = _mm_loadl_epi64((const void *)p), low = _mm_set1_epi8(15);
     __m128i nibbles = _mm_and_si128(_mm_unpacklo_epi64(x, _mm_srli_epi16(x, 4)), low);
-    __m128i top = _mm_srlv_epi32(_mm_set1_epi32((int)le32(p + 8)), _mm_setr_epi32(0, 2, 4, 6));
+    __m128i top = _mm_srlv_epi32(_mm_set1_epi32((int)load_le32(p + 8)), _mm_setr_epi32(0, 2, 4, 6));
     top = _mm_slli_epi16(_mm_and_si128(top, _mm_set1_epi8(3)), 4);
     return _mm256_cvtepi8_epi16(_mm_sub_epi8(_mm_or_si128(nibbles, top), _mm_set1_epi8(32)));
 }
@@ -80,9 +80,9 @@ static inline void codes_q3_k(const uint8_t *block, struct codes *s)
 }
 
 /* q4_k's and q5_k's twelve bytes: three words of four. */
-static inline void twelve_bytes(const uint8_t *p, struct codes *s)
+static inline void codes_k_scales(const uint8_t *p, struct codes *s)
 {
-    uint32_t a = le32(p), b = le32(p + 4), c = le32(p + 8);
+    uint32_t a = load_le32(p), b = load_le32(p + 4), c = load_le32(p + 8);
     uint32_t scale = (c & 0x0f0f0f0f) | (a >> 2 & 0x30303030);
     uint32_t min = (c >> 4 & 0x0f0f0f0f) | (b >> 2 & 0x30303030);
     s->scale = scales_of_32((uint64_t)scale << 32 | (a & 0x3f3f3f3f));
@@ -105,7 +105,7 @@ static inline void codes_q4_k(const uint8_t *block, struct codes *s)
     const struct hk_q4_k *b = (const void *)block;
     s->d = le_half(b->d);
     s->dmin = le_half(b->dmin);
-    twelve_bytes(b->scales, s);
+    codes_k_scales(b->scales, s);
     nibble_rows(s->c, b->qs);
 }
 
@@ -115,7 +115,7 @@ static inline void codes_q5_k(const uint8_t *block, struct codes *s)
     __m256i h = load32(b->qh), bit = _mm256_set1_epi8(16);
     s->d = le_half(b->d);
     s->dmin = le_half(b->dmin);
-    twelve_bytes(b->scales, s);
+    codes_k_scales(b->scales, s);
     nibble_rows(s->c, b->qs);
     s->c[0] = _mm256_or_si256(s->c[0], _mm256_and_si256(_mm256_slli_epi16(h, 4), bit));
     s->c[1] = _mm256_or_si256(s->c[1], _mm256_and_si256(_mm256_slli_epi16(h, 3), bit));
@@ -155,9 +155,9 @@ static inline void codes_q6_k(const uint8_t *block, struct codes *s)
 static inline __m256i iq4_xs_scales(const struct hk_iq4_xs *b)
 {
     const __m128i places = _mm_setr_epi16(1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 4, 1);
-    __m128i x = _mm_cvtsi32_si128((int)le32(b->scales_l));
+    __m128i x = _mm_cvtsi32_si128((int)load_le32(b->scales_l));
     __m128i low = nibbles_in_turn(x);
-    __m128i top = _mm_mullo_epi16(_mm_set1_epi16((short)le16(b->scales_h)), places);
+    __m128i top = _mm_mullo_epi16(_mm_set1_epi16((short)load_le16(b->scales_h)), places);
     top = _mm_slli_epi16(_mm_srli_epi16(top, 14), 4);
     __m128i s = _mm_sub_epi16(_mm_or_si128(_mm_cvtepu8_epi16(low), top), _mm_set1_epi16(32));
     return _mm256_set_m128i(_mm_unpackhi_epi16(s, s), _mm_unpacklo_epi16(s, s));
@@ -217,7 +217,7 @@ static inline void codes_tq1_0(const uint8_t *block, struct codes *s)
     s->c[5] = first_digits(_mm256_blend_epi32(y, y3, 0xf0));
     s->c[6] = first_digits(_mm256_blend_epi32(y9, y27, 0xf0));
     /* Four bytes, four digits. */
-    __m256i z = _mm256_set1_epi32((int)le32(b->qh)), z3 = thrice(z), z9 = thrice(z3);
+    __m256i z = _mm256_set1_epi32((int)load_le32(b->qh)), z3 = thrice(z), z9 = thrice(z3);
     z = _mm256_blend_epi32(_mm256_blend_epi32(z, z3, 0x20), z9, 0x40);
     z = _mm256_blend_epi32(z, thrice(z9), 0x80);
     s->c[7] = first_digits(_mm256_blend_epi32(y81, z, 0xf0));

@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "kernels/tmpl/level.h"
+
 /* Sums of four products are made of sums of two in 16 bits. */
 enum { WIDE_SUMS = 0 };
 

@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include "kernels/tmpl/level.h"
+
 enum { WIDE_SUMS = 1 };
 
 #ifdef __AVXVNNI__

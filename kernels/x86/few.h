@@ -25,7 +25,7 @@ struct form {
 
 /* The same number, in a register from here on: left to itself, gcc regroups sums, and keeps all
  * their terms in memory until the last one is there. */
-ALWAYS __m256i now(__m256i x)
+ALWAYS __m256i keep_order(__m256i x)
 {
     __asm__("" : "+v"(x));
     return x;
@@ -88,14 +88,14 @@ ALWAYS void fetch(const uint8_t *p, size_t bytes, bool far)
 /* Eight halves at P + AT[r]. */
 ALWAYS __m256 halves_of_8(const uint8_t *p, const size_t at[8])
 {
-    __m128i h = _mm_cvtsi32_si128((int)le16(p + at[0]));
-    h = _mm_insert_epi16(h, (short)le16(p + at[1]), 1);
-    h = _mm_insert_epi16(h, (short)le16(p + at[2]), 2);
-    h = _mm_insert_epi16(h, (short)le16(p + at[3]), 3);
-    h = _mm_insert_epi16(h, (short)le16(p + at[4]), 4);
-    h = _mm_insert_epi16(h, (short)le16(p + at[5]), 5);
-    h = _mm_insert_epi16(h, (short)le16(p + at[6]), 6);
-    h = _mm_insert_epi16(h, (short)le16(p + at[7]), 7);
+    __m128i h = _mm_cvtsi32_si128((int)load_le16(p + at[0]));
+    h = _mm_insert_epi16(h, (short)load_le16(p + at[1]), 1);
+    h = _mm_insert_epi16(h, (short)load_le16(p + at[2]), 2);
+    h = _mm_insert_epi16(h, (short)load_le16(p + at[3]), 3);
+    h = _mm_insert_epi16(h, (short)load_le16(p + at[4]), 4);
+    h = _mm_insert_epi16(h, (short)load_le16(p + at[5]), 5);
+    h = _mm_insert_epi16(h, (short)load_le16(p + at[6]), 6);
+    h = _mm_insert_epi16(h, (short)load_le16(p + at[7]), 7);
     return _mm256_cvtph_ps(h);
 }
 
@@ -132,9 +132,10 @@ ALWAYS __m256 scales_of_8(const uint8_t *p, const size_t at[8], unsigned type, i
 /* Words at P + AT[r]. */
 ALWAYS __m256i words_of_8(const uint8_t *p, const size_t at[8])
 {
-    return _mm256_setr_epi32((int)le32(p + at[0]), (int)le32(p + at[1]), (int)le32(p + at[2]),
-                             (int)le32(p + at[3]), (int)le32(p + at[4]), (int)le32(p + at[5]),
-                             (int)le32(p + at[6]), (int)le32(p + at[7]));
+    return _mm256_setr_epi32((int)load_le32(p + at[0]), (int)load_le32(p + at[1]),
+                             (int)load_le32(p + at[2]), (int)load_le32(p + at[3]),
+                             (int)load_le32(p + at[4]), (int)load_le32(p + at[5]),
+                             (int)load_le32(p + at[6]), (int)load_le32(p + at[7]));
 }
 
 /* The same for sixteen bytes of nibbles at P + AT[r]: rows r and r + 4 share a register. */
@@ -157,7 +158,7 @@ ALWAYS __m256i nibble_dots(const uint8_t *p, const size_t at[8], const int8_t *q
         else
             v[r] = dot_2(zero, _mm256_add_epi16(pairs(a, first, f), pairs(b, second, f)),
                          _mm256_set1_epi16(1));
-        v[r] = now(v[r]);
+        v[r] = keep_order(v[r]);
     }
     return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
 }
@@ -169,7 +170,7 @@ ALWAYS __m256i code_dots(const uint8_t *p, const size_t at[8], const int8_t *q, 
     __m256i v[8];
 #pragma GCC unroll 8
     for (int r = 0; r < 8; r++)
-        v[r] = now(fours(_mm256_setzero_si256(), codes(p + at[r]), x, f));
+        v[r] = keep_order(fours(_mm256_setzero_si256(), codes(p + at[r]), x, f));
     return sums_of_8(v);
 }
 
@@ -224,8 +225,8 @@ ALWAYS __m256 few_nvfp4(const uint8_t *p, const size_t at[8], const uint8_t *nex
         scales = b % 2 == 0 ? words_of_8(block, at) : scales;
 #pragma GCC unroll 8
         for (int r = 0; r < 8; r++)
-            v[r] = now(fours(_mm256_setzero_si256(), codes_nvfp4(block + at[r] + b % 2 * 16), x,
-                             (struct form){0}));
+            v[r] = keep_order(fours(_mm256_setzero_si256(), codes_nvfp4(block + at[r] + b % 2 * 16),
+                                    x, (struct form){0}));
         tree_of_8(v, &low, &high);
         low = _mm256_sub_epi32(low, less);
         high = _mm256_sub_epi32(high, less);
@@ -262,7 +263,7 @@ ALWAYS __m256i super_dot(const struct codes *s, const int8_t *q, const int16_t *
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
         __m256i p = pairs(s->c[j], load32(q + 32 * j), f);
-        acc = now(dot_2(acc, p, scales_of_pair(spread, j)));
+        acc = keep_order(dot_2(acc, p, scales_of_pair(spread, j)));
     }
     if (f.offset == 0)
         return acc;

@@ -20,15 +20,15 @@ ALWAYS __m512i offsets_16(size_t stride)
     return _mm512_mullo_epi32(lanes, _mm512_set1_epi32((int)stride));
 }
 
-/* As now(): keeps gcc from regrouping sums. */
-ALWAYS __m512i now_512(__m512i x)
+/* As keep_order(): keeps gcc from regrouping sums. */
+ALWAYS __m512i keep_order_512(__m512i x)
 {
     __asm__("" : "+v"(x));
     return x;
 }
 
 /* Sixteen bytes each of four rows. */
-ALWAYS __m512i four_rows(const uint8_t *p, size_t stride)
+ALWAYS __m512i load_four_rows(const uint8_t *p, size_t stride)
 {
     __m512i x = _mm512_castsi128_si512(load16(p));
     x = _mm512_mask_broadcast_i32x4(x, 0x00f0, load16(p + 4 * stride));
@@ -130,7 +130,7 @@ ALWAYS __m512 e4m3_16(__m512i x)
 /* ---- blocks of 32 ---- */
 
 /* Bits of the words of four rows as 16 where set: their first sixteen, or with UPPER the others. */
-ALWAYS __m512i fifth_bits(__m512i codes, __m512i words, int i, int upper)
+ALWAYS __m512i fifth_bits_512(__m512i codes, __m512i words, int i, int upper)
 {
     const __m512i bit = _mm512_set1_epi64((long long)0x8040201008040201u);
     const int64_t first = 0x0101010101010101 * (4 * i + 2 * upper);
@@ -148,7 +148,7 @@ ALWAYS void nibble_dots_16(const uint8_t *p, size_t stride, __m512i first, __m51
     const __m512i low = bytes_512(15);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        __m512i x = four_rows(p + (size_t)i * stride, stride);
+        __m512i x = load_four_rows(p + (size_t)i * stride, stride);
         __m512i a = _mm512_and_si512(x, low);
         __m512i b = _mm512_and_si512(_mm512_srli_epi16(x, 4), low);
         if (table != NULL) {
@@ -157,11 +157,11 @@ ALWAYS void nibble_dots_16(const uint8_t *p, size_t stride, __m512i first, __m51
             b = _mm512_shuffle_epi8(codes, b);
         }
         if (bits != NULL) {
-            a = fifth_bits(a, *bits, i, 0);
-            b = fifth_bits(b, *bits, i, 1);
+            a = fifth_bits_512(a, *bits, i, 0);
+            b = fifth_bits_512(b, *bits, i, 1);
         }
         v[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), a, first);
-        v[i] = now_512(_mm512_dpbusd_epi32(v[i], b, second));
+        v[i] = keep_order_512(_mm512_dpbusd_epi32(v[i], b, second));
     }
 }
 
@@ -177,7 +177,7 @@ ALWAYS __m512i byte_dots_16(const uint8_t *p, size_t stride, const int8_t *q)
     for (size_t i = 0; i < 8; i++) {
         const uint8_t *a = p + first_of_pair(i) * stride;
         __m512i c = _mm512_xor_si512(two_rows(a, a + 4 * stride), bytes_512(0x80));
-        v[i] = now_512(_mm512_dpbusd_epi32(_mm512_setzero_si512(), c, x));
+        v[i] = keep_order_512(_mm512_dpbusd_epi32(_mm512_setzero_si512(), c, x));
     }
     return sums_of_pairs(v);
 }

@@ -109,10 +109,10 @@ ALWAYS __m512i eight_odd_scales(const uint8_t *p)
 {
     const __m512i turns =
         _mm512_setr_epi32(31, 3, 7, 11, 15, 19, 23, 27, 31, 3, 7, 11, 15, 19, 23, 27);
-    return odd_scales_512(_mm512_set1_epi32((int)le32(p)), turns);
+    return odd_scales_512(_mm512_set1_epi32((int)load_le32(p)), turns);
 }
 
-ALWAYS void put_bytes(uint16_t *index, const uint8_t *p)
+ALWAYS void put_index_bytes(uint16_t *index, const uint8_t *p)
 {
     _mm512_store_si512(index, _mm512_cvtepu8_epi16(load32(p)));
 }
@@ -156,7 +156,7 @@ ALWAYS void row_iq3_s(const uint8_t *block, struct grid_row *r)
 #pragma GCC unroll 2
     for (size_t h = 0; h < 2; h++) {
         __m512i x = _mm512_cvtepu8_epi16(load32(b->qs + 32 * h));
-        x = _mm512_mask_add_epi16(x, le32(b->qh + 4 * h), x, high);
+        x = _mm512_mask_add_epi16(x, load_le32(b->qh + 4 * h), x, high);
         _mm512_store_si512(r->index + 32 * h, x);
     }
     memcpy(r->signs, b->signs, sizeof r->signs);
@@ -178,10 +178,10 @@ ALWAYS void rows_iq2_xxs(const uint8_t *a, const uint8_t *b, struct grid_row r[2
 ALWAYS void rows_iq3_xxs(const uint8_t *a, const uint8_t *b, struct grid_row r[2])
 {
     const struct hk_iq3_xxs *x = (const void *)a, *y = (const void *)b;
-    put_bytes(r[0].index, x->qs);
-    put_bytes(r[0].index + 32, x->qs + 32);
-    put_bytes(r[1].index, y->qs);
-    put_bytes(r[1].index + 32, y->qs + 32);
+    put_index_bytes(r[0].index, x->qs);
+    put_index_bytes(r[0].index + 32, x->qs + 32);
+    put_index_bytes(r[1].index, y->qs);
+    put_index_bytes(r[1].index + 32, y->qs + 32);
     signs_and_scales(
         _mm512_inserti64x4(_mm512_castsi256_si512(load32(x->signs)), load32(y->signs), 1), r,
         r + 1);
@@ -255,7 +255,7 @@ ALWAYS __m512i grid_dot(struct grid_row *r, const struct grid_q *x, const uint8_
                             : eight_entries(grid, r->index + 8 * k);
         __m512i q = _mm512_mask_sub_epi8(x->q[k], r->signs[k], zero, x->q[k]);
         __m512i sum = _mm512_dpbusd_epi32(zero, c, q);
-        acc = now_512(_mm512_dpwssd_epi32(acc, sum, grid_scale(r->scale, k, by_16)));
+        acc = keep_order_512(_mm512_dpwssd_epi32(acc, sum, grid_scale(r->scale, k, by_16)));
     }
     return acc;
 }
@@ -269,7 +269,7 @@ ALWAYS __m512i iq1_dot(struct grid_row *r, const struct grid_q *x, __m512i delta
     for (int k = 0; k < 4; k++) {
         __m512i c = eight_entries((const uint8_t *)hk_iq1_grid, r->index + 8 * k);
         __m512i sum = _mm512_dpbusd_epi32(x->start[k], _mm512_add_epi8(c, bytes_512(1)), x->q[k]);
-        acc = now_512(_mm512_dpwssd_epi32(acc, sum, grid_scale(r->scale, k, by_16)));
+        acc = keep_order_512(_mm512_dpwssd_epi32(acc, sum, grid_scale(r->scale, k, by_16)));
     }
     return _mm512_add_epi32(_mm512_slli_epi32(acc, 3), deltas);
 }
@@ -334,8 +334,8 @@ ALWAYS __m512i sums_across(const __m512i v[4])
                                  _mm512_shuffle_i32x4(v[0], v[1], 0xee));
     __m512i b = _mm512_add_epi32(_mm512_shuffle_i32x4(v[2], v[3], 0x44),
                                  _mm512_shuffle_i32x4(v[2], v[3], 0xee));
-    a = now_512(a);
-    b = now_512(b);
+    a = keep_order_512(a);
+    b = keep_order_512(b);
     return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 

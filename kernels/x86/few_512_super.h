@@ -39,7 +39,7 @@ ALWAYS __m512i by_lane(uint32_t w, uint32_t more)
 }
 
 /* The scales of register j, in the lower words of lanes. */
-ALWAYS __m512i scale_of(__m512i scale, int j, enum scaling by)
+ALWAYS __m512i step_scale(__m512i scale, int j, enum scaling by)
 {
     const uint32_t k = (uint32_t)j;
     if (by == BY_WORDS)
@@ -81,11 +81,11 @@ ALWAYS __m512i pair_dot(const struct pair *w, const struct eight_q *x, bool offs
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
         if (by == BY_NONE) {
-            acc = now_512(_mm512_dpbusd_epi32(acc, w->c[j], x->q[j]));
+            acc = keep_order_512(_mm512_dpbusd_epi32(acc, w->c[j], x->q[j]));
             continue;
         }
         __m512i sum = _mm512_dpbusd_epi32(offset ? x->start[j] : zero, w->c[j], x->q[j]);
-        acc = now_512(_mm512_dpwssd_epi32(acc, sum, scale_of(w->scale, j, by)));
+        acc = keep_order_512(_mm512_dpwssd_epi32(acc, sum, step_scale(w->scale, j, by)));
     }
     return acc;
 }
@@ -95,7 +95,7 @@ ALWAYS __m512i pair_dot(const struct pair *w, const struct eight_q *x, bool offs
 typedef void pair_fn(const uint8_t *a, const uint8_t *b, struct pair *w);
 
 /* X's bits of MASK, Y's others. */
-ALWAYS __m512i bits_of(__m512i mask, __m512i x, __m512i y)
+ALWAYS __m512i pick_bits(__m512i mask, __m512i x, __m512i y)
 {
     return _mm512_ternarylogic_epi32(mask, x, y, 0xca);
 }
@@ -131,28 +131,28 @@ ALWAYS void pair_nibbles(__m512i c[8], const uint8_t *a, const uint8_t *b)
 ALWAYS void third_bits(__m512i c[8], __m512i h)
 {
     const __m512i bit = bytes_512(4);
-    c[0] = bits_of(bit, _mm512_slli_epi16(h, 2), c[0]);
-    c[1] = bits_of(bit, _mm512_slli_epi16(h, 1), c[1]);
-    c[2] = bits_of(bit, h, c[2]);
-    c[3] = bits_of(bit, _mm512_srli_epi16(h, 1), c[3]);
-    c[4] = bits_of(bit, _mm512_srli_epi16(h, 2), c[4]);
-    c[5] = bits_of(bit, _mm512_srli_epi16(h, 3), c[5]);
-    c[6] = bits_of(bit, _mm512_srli_epi16(h, 4), c[6]);
-    c[7] = bits_of(bit, _mm512_srli_epi16(h, 5), c[7]);
+    c[0] = pick_bits(bit, _mm512_slli_epi16(h, 2), c[0]);
+    c[1] = pick_bits(bit, _mm512_slli_epi16(h, 1), c[1]);
+    c[2] = pick_bits(bit, h, c[2]);
+    c[3] = pick_bits(bit, _mm512_srli_epi16(h, 1), c[3]);
+    c[4] = pick_bits(bit, _mm512_srli_epi16(h, 2), c[4]);
+    c[5] = pick_bits(bit, _mm512_srli_epi16(h, 3), c[5]);
+    c[6] = pick_bits(bit, _mm512_srli_epi16(h, 4), c[6]);
+    c[7] = pick_bits(bit, _mm512_srli_epi16(h, 5), c[7]);
 }
 
 /* The same as the fifth one. */
 ALWAYS void fifth_bits_by_row(__m512i c[8], __m512i h)
 {
     const __m512i bit = bytes_512(16);
-    c[0] = bits_of(bit, _mm512_slli_epi16(h, 4), c[0]);
-    c[1] = bits_of(bit, _mm512_slli_epi16(h, 3), c[1]);
-    c[2] = bits_of(bit, _mm512_slli_epi16(h, 2), c[2]);
-    c[3] = bits_of(bit, _mm512_slli_epi16(h, 1), c[3]);
-    c[4] = bits_of(bit, h, c[4]);
-    c[5] = bits_of(bit, _mm512_srli_epi16(h, 1), c[5]);
-    c[6] = bits_of(bit, _mm512_srli_epi16(h, 2), c[6]);
-    c[7] = bits_of(bit, _mm512_srli_epi16(h, 3), c[7]);
+    c[0] = pick_bits(bit, _mm512_slli_epi16(h, 4), c[0]);
+    c[1] = pick_bits(bit, _mm512_slli_epi16(h, 3), c[1]);
+    c[2] = pick_bits(bit, _mm512_slli_epi16(h, 2), c[2]);
+    c[3] = pick_bits(bit, _mm512_slli_epi16(h, 1), c[3]);
+    c[4] = pick_bits(bit, h, c[4]);
+    c[5] = pick_bits(bit, _mm512_srli_epi16(h, 1), c[5]);
+    c[6] = pick_bits(bit, _mm512_srli_epi16(h, 2), c[6]);
+    c[7] = pick_bits(bit, _mm512_srli_epi16(h, 3), c[7]);
 }
 
 ALWAYS void pair_q2_k(const uint8_t *a, const uint8_t *b, struct pair *w)
@@ -184,7 +184,7 @@ ALWAYS __m512i pair_q3_k_scales(__m512i x)
     const __m256i top_shift = _mm256_setr_epi16(0, 0, 2, 2, 4, 4, 6, 6, 0, 0, 2, 2, 4, 4, 6, 6);
     __m512i low = shifted_bytes(x, low_at, low_shift), top = shifted_bytes(x, top_at, top_shift);
     top = _mm512_and_si512(_mm512_slli_epi16(top, 4), words_512(0x30));
-    return _mm512_sub_epi16(bits_of(words_512(15), low, top), words_512(32));
+    return _mm512_sub_epi16(pick_bits(words_512(15), low, top), words_512(32));
 }
 
 /* Offset 4. */
@@ -213,10 +213,10 @@ ALWAYS void pair_q6_k_half(__m512i c[4], const uint8_t *a, const uint8_t *b, __m
     const __m512i low = bytes_512(15), six = bytes_512(63);
     __m512i x = two_rows(a, b), y = two_rows(a + 32, b + 32);
     __m512i h2 = _mm512_srli_epi16(h, 2);
-    c[0] = _mm512_and_si512(bits_of(low, x, _mm512_slli_epi16(h, 4)), six);
-    c[1] = _mm512_and_si512(bits_of(low, y, _mm512_slli_epi16(h, 2)), six);
-    c[2] = _mm512_and_si512(bits_of(low, _mm512_srli_epi16(x, 4), h), six);
-    c[3] = _mm512_and_si512(bits_of(low, _mm512_srli_epi16(y, 4), h2), six);
+    c[0] = _mm512_and_si512(pick_bits(low, x, _mm512_slli_epi16(h, 4)), six);
+    c[1] = _mm512_and_si512(pick_bits(low, y, _mm512_slli_epi16(h, 2)), six);
+    c[2] = _mm512_and_si512(pick_bits(low, _mm512_srli_epi16(x, 4), h), six);
+    c[3] = _mm512_and_si512(pick_bits(low, _mm512_srli_epi16(y, 4), h2), six);
 }
 
 /* Sixteen signed bytes of each row as words of even groups, then of odd ones. */
@@ -269,8 +269,8 @@ ALWAYS void pair_tq1_0(const uint8_t *a, const uint8_t *b, struct pair *w)
     w->c[5] = first_digits_512(_mm512_mask_mov_epi32(y, 0xf0f0, y3));
     w->c[6] = first_digits_512(_mm512_mask_mov_epi32(y9, 0xf0f0, y27));
     /* Four bytes, four digits. */
-    __m512i z = _mm512_set1_epi32((int)le32(a + 48));
-    z = _mm512_mask_set1_epi32(z, 0xff00, (int)le32(b + 48));
+    __m512i z = _mm512_set1_epi32((int)load_le32(a + 48));
+    z = _mm512_mask_set1_epi32(z, 0xff00, (int)load_le32(b + 48));
     __m512i z3 = thrice_512(z), z9 = thrice_512(z3);
     z = _mm512_mask_mov_epi32(z, 0x2020, z3);
     z = _mm512_mask_mov_epi32(z, 0x4040, z9);
@@ -293,7 +293,7 @@ ALWAYS void pair_iq4_xs(const uint8_t *a, const uint8_t *b, struct pair *w)
     low = _mm512_srlv_epi32(low, _mm512_broadcast_i64x4(low_shift));
     top = _mm512_slli_epi32(_mm512_srlv_epi32(top, _mm512_broadcast_i64x4(top_shift)), 4);
     top = _mm512_and_si512(top, _mm512_set1_epi32(0x30));
-    w->scale = _mm512_sub_epi32(bits_of(_mm512_set1_epi32(15), low, top), _mm512_set1_epi32(32));
+    w->scale = _mm512_sub_epi32(pick_bits(_mm512_set1_epi32(15), low, top), _mm512_set1_epi32(32));
     pair_nibbles(w->c, a + 8, b + 8);
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++)
@@ -358,7 +358,7 @@ ALWAYS void sixteen_heads(const uint8_t *p, size_t stride, __m512i v[4])
 {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
-        v[i] = four_rows(p + (size_t)i * stride, stride);
+        v[i] = load_four_rows(p + (size_t)i * stride, stride);
     turn_4(v);
 }
 
@@ -373,9 +373,9 @@ ALWAYS void heads_by_32(const uint8_t *p, const struct rows_16 *r, const int16_t
     h->dmin = upper_halves_16(v[0]);
     __m512i top = _mm512_srli_epi16(v[1], 2), top_min = _mm512_srli_epi16(v[2], 2);
     h->scale[0] = _mm512_and_si512(v[1], six);
-    h->scale[1] = _mm512_and_si512(bits_of(low, v[3], top), six);
+    h->scale[1] = _mm512_and_si512(pick_bits(low, v[3], top), six);
     h->min = dot_mins(_mm512_setzero_si512(), _mm512_and_si512(v[2], six), sum, 2);
-    top_min = bits_of(low, _mm512_srli_epi16(v[3], 4), top_min);
+    top_min = pick_bits(low, _mm512_srli_epi16(v[3], 4), top_min);
     h->min = dot_mins(h->min, _mm512_and_si512(top_min, six), sum + 8, 2);
 }
 

@@ -147,14 +147,14 @@ ALWAYS void widen_row(const struct panel *p, size_t r, const uint8_t *w, size_t 
                       widen_fn *widen)
 {
     for (size_t s = 0; s < p->steps; s += FLOAT_STEPS) {
-        size_t n = smaller(FLOAT_STEPS, p->steps - s);
+        size_t n = smaller_size(FLOAT_STEPS, p->steps - s);
         float *to = float_rows(p, r / PART_ROWS * PART_ROWS, s, n) + r % PART_ROWS * PART;
         for (size_t i = 0; i < n; i++) {
             size_t k = (s + i) * 16;
             vec v = r >= p->count    ? v_set(0)
                     : k + 16 <= cols ? widen(w + k * size)
                                      : widen_some(w + k * size, cols - k, size, widen);
-            store_parts(to + i * PART_ROWS * PART, v, n * PART_ROWS * PART);
+            part_store_rows(to + i * PART_ROWS * PART, v, n * PART_ROWS * PART);
         }
     }
 }
@@ -168,9 +168,9 @@ static inline void float_tokens(const struct panel *p, const float *x, size_t co
         for (size_t i = 0; i < n; i++) {
             size_t k = (s + i) * 16;
             const float *from = x + t * cols + k;
-            store_parts(to + i * PART_TOKENS * PART,
-                        k + 16 <= cols ? v_load(from) : v_load_some(from, cols - k),
-                        n * PART_TOKENS * PART);
+            part_store_rows(to + i * PART_TOKENS * PART,
+                            k + 16 <= cols ? v_load(from) : v_load_some(from, cols - k),
+                            n * PART_TOKENS * PART);
         }
     }
 }
@@ -247,19 +247,20 @@ static void FN(float_block)(const struct panel *p, const float *x, size_t cols, 
                             float *y, size_t stride)
 {
     for (size_t s = 0; s < p->steps; s += FLOAT_STEPS) {
-        size_t n = smaller(FLOAT_STEPS, p->steps - s);
+        size_t n = smaller_size(FLOAT_STEPS, p->steps - s);
         float_tokens(p, x, cols, tokens, s, n);
         for (size_t r = 0; r < p->count; r += PART_ROWS) {
             float_fetch(p, x, cols, s, r);
             for (size_t t = 0; t < tokens; t += PART_TOKENS)
                 FN(float_tile)
             (float_rows(p, r, s, n), p->x + t * n * 16, n,
-             p->acc + r * ACC_ROW + t * PART_ROWS * 16, s == 0, smaller(PART_TOKENS, tokens - t));
+             p->acc + r * ACC_ROW + t * PART_ROWS * 16, s == 0,
+             smaller_size(PART_TOKENS, tokens - t));
         }
     }
     for (size_t t = 0; t < tokens; t++)
         for (size_t r = 0; r < p->count; r += 16) {
-            vec v = trees(p->acc + r * ACC_ROW + t * PART_ROWS * 16, PART_ROWS * ACC_ROW);
+            vec v = part_trees(p->acc + r * ACC_ROW + t * PART_ROWS * 16, PART_ROWS * ACC_ROW);
             if (p->count - r >= 16)
                 v_store(y + t * stride + r, v);
             else
@@ -271,12 +272,12 @@ ALWAYS void float_many(const uint8_t *w, size_t row_bytes, size_t rows, const st
                        float *y, size_t stride, size_t size, widen_fn *widen, struct panel *p)
 {
     for (size_t r = 0; r < rows; r += p->rows) {
-        p->count = smaller(p->rows, rows - r);
+        p->count = smaller_size(p->rows, rows - r);
         for (size_t i = 0; i < (p->count + PART_ROWS - 1) / PART_ROWS * PART_ROWS; i++)
             widen_row(p, i, w + (r + i) * row_bytes, a->cols, size, widen);
         for (size_t t = 0; t < a->n; t += FLOAT_BLOCK)
             FN(float_block)
-        (p, a->x + t * a->cols, a->cols, smaller(FLOAT_BLOCK, a->n - t), y + t * stride + r,
+        (p, a->x + t * a->cols, a->cols, smaller_size(FLOAT_BLOCK, a->n - t), y + t * stride + r,
          stride);
     }
 }

@@ -2,6 +2,7 @@
 #ifndef HKK_X86_INTS_256_H
 #define HKK_X86_INTS_256_H
 
+#include "kernels/tmpl/level.h"
 #include "kernels/x86/few.h"
 
 /* Sixteens of rows of a tile and the tokens that they meet at once: what the registers hold. */
@@ -33,8 +34,8 @@ ALWAYS ints i_step(ints sum, ints c, ints q)
 {
     if (WIDE_SUMS)
         return (ints){dot_4(sum.a, c.a, q.a), dot_4(sum.b, c.b, q.b)};
-    return (ints){now(_mm256_add_epi16(sum.a, _mm256_maddubs_epi16(c.a, q.a))),
-                  now(_mm256_add_epi16(sum.b, _mm256_maddubs_epi16(c.b, q.b)))};
+    return (ints){keep_order(_mm256_add_epi16(sum.a, _mm256_maddubs_epi16(c.a, q.a))),
+                  keep_order(_mm256_add_epi16(sum.b, _mm256_maddubs_epi16(c.b, q.b)))};
 }
 
 /* ACC + SCALE * SUM, of steps; SCALE's halves are pairs of equal numbers, or lanes for WIDE_SUMS.

@@ -2,6 +2,7 @@
 #ifndef HKK_X86_INTS_512_H
 #define HKK_X86_INTS_512_H
 
+#include "kernels/tmpl/level.h"
 #include "kernels/x86/few.h"
 
 enum { REGS = 2, TOKENS = 6 };

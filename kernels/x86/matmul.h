@@ -20,11 +20,6 @@ struct product {
     size_t stride, row_bytes;
 };
 
-ALWAYS size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- blocks of 32; nvfp4's of 64 ---- */
 
 ALWAYS void small_rows(const struct product *p, size_t row, size_t count, unsigned type,
@@ -68,7 +63,7 @@ ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct
 {
     struct place o = {p->y + row, p->stride, count, true};
     for (size_t b = 0; b < p->a->blocks; b += 8) {
-        size_t blocks = smaller(8, p->a->blocks - b);
+        size_t blocks = smaller_size(8, p->a->blocks - b);
         for (size_t r = 0; r < count; r++)
             tile_small_row(tile, r, p->w->data + (row + r) * p->row_bytes, b, blocks, type, size, f,
                            codes);
@@ -108,7 +103,7 @@ ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form 
         const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
         tile_begin(scratch, a, f);                                                                 \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
-            size_t count = smaller(each, row0 + rows - r);                                         \
+            size_t count = smaller_size(each, row0 + rows - r);                                    \
             if (a->n < MANY) {                                                                     \
                 small_rows(&p, r, count, HKK_##SYMBOL, size, f, codes_##type);                     \
                 continue;                                                                          \
@@ -177,7 +172,7 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
             return;                                                                                \
         const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
-            size_t count = smaller(each, row0 + rows - r);                                         \
+            size_t count = smaller_size(each, row0 + rows - r);                                    \
             if (a->n < MANY) {                                                                     \
                 super_rows(&p, r, count, size, f, codes_##type);                                   \
                 continue;                                                                          \

@@ -3,6 +3,7 @@
 #ifndef HKK_X86_PART_256_H
 #define HKK_X86_PART_256_H
 
+#include "kernels/tmpl/level.h"
 #include "kernels/x86/few.h"
 #include "kernels/x86/vec_avx2.h"
 
@@ -44,14 +45,14 @@ ALWAYS part part_fma(part x, part y, part z)
 }
 
 /* The parts of V to P, P + APART, ... */
-ALWAYS void store_parts(float *p, vec v, size_t apart)
+ALWAYS void part_store_rows(float *p, vec v, size_t apart)
 {
     _mm256_storeu_ps(p, v.a);
     _mm256_storeu_ps(p + apart, v.b);
 }
 
 /* Lanes 8 and 4 apart of two rows. */
-ALWAYS __m256 tree_of_16(const float *a, const float *b)
+ALWAYS __m256 tree_of_16_256(const float *a, const float *b)
 {
     __m256 x = _mm256_add_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(a + 8));
     __m256 y = _mm256_add_ps(_mm256_loadu_ps(b), _mm256_loadu_ps(b + 8));
@@ -64,7 +65,7 @@ ALWAYS __m256 trees_of_8(const float *acc, size_t apart)
     __m256 v[4];
 #pragma GCC unroll 4
     for (size_t i = 0; i < 4; i++)
-        v[i] = tree_of_16(acc + 16 * i, acc + apart + 16 * i);
+        v[i] = tree_of_16_256(acc + 16 * i, acc + apart + 16 * i);
     __m256 x =
         _mm256_add_ps(_mm256_shuffle_ps(v[0], v[1], 0x44), _mm256_shuffle_ps(v[0], v[1], 0xee));
     __m256 y =
@@ -73,7 +74,7 @@ ALWAYS __m256 trees_of_8(const float *acc, size_t apart)
 }
 
 /* The trees of 16 rows' lanes, [row][16], four rows each APART from the four before. */
-ALWAYS vec trees(const float *acc, size_t apart)
+ALWAYS vec part_trees(const float *acc, size_t apart)
 {
     return (vec){trees_of_8(acc, apart), trees_of_8(acc + 2 * apart, apart)};
 }

@@ -2,6 +2,7 @@
 #ifndef HKK_X86_PART_512_H
 #define HKK_X86_PART_512_H
 
+#include "kernels/tmpl/level.h"
 #include "kernels/x86/few.h"
 #include "kernels/x86/vec_avx512.h"
 
@@ -38,7 +39,7 @@ ALWAYS part part_fma(part x, part y, part z)
     return _mm512_fmadd_ps(x, y, z);
 }
 
-ALWAYS void store_parts(float *p, vec v, size_t apart)
+ALWAYS void part_store_rows(float *p, vec v, size_t apart)
 {
     (void)apart;
     v_store(p, v);
@@ -53,7 +54,7 @@ ALWAYS __m512 tree_of_4(__m512 a, __m512 b, __m512 c, __m512 d)
 }
 
 /* Lanes 8 apart of two rows. */
-ALWAYS __m512 tree_of_16(const float *a, const float *b)
+ALWAYS __m512 tree_of_16_512(const float *a, const float *b)
 {
     __m512 low =
         _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(a)), _mm256_loadu_ps(b), 1);
@@ -62,13 +63,13 @@ ALWAYS __m512 tree_of_16(const float *a, const float *b)
     return _mm512_add_ps(low, high);
 }
 
-ALWAYS vec trees(const float *acc, size_t apart)
+ALWAYS vec part_trees(const float *acc, size_t apart)
 {
     __m512 v[4];
 #pragma GCC unroll 4
     for (size_t i = 0; i < 4; i++) {
-        __m512 a = tree_of_16(acc + 16 * i, acc + apart + 16 * i);
-        __m512 b = tree_of_16(acc + 2 * apart + 16 * i, acc + 3 * apart + 16 * i);
+        __m512 a = tree_of_16_512(acc + 16 * i, acc + apart + 16 * i);
+        __m512 b = tree_of_16_512(acc + 2 * apart + 16 * i, acc + 3 * apart + 16 * i);
         v[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
     }
     return tree_of_4(v[0], v[1], v[2], v[3]);

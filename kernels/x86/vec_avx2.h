@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "kernels/bits.h"
+#include "kernels/tmpl/level.h"
 #include "kernels/x86/eight.h"
 
 typedef struct {
@@ -30,7 +31,7 @@ static inline void v_store(float *p, vec v)
 }
 
 /* Ones in the lanes below N, of the eight from FIRST on. */
-static inline __m256i lanes_below(size_t n, int first)
+static inline __m256i lanes_below_256(size_t n, int first)
 {
     const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n - first), index);
@@ -40,17 +41,17 @@ static inline vec v_load_some(const float *p, size_t n)
 {
     if (n == 0)
         return v_set(0);
-    return (vec){_mm256_maskload_ps(p, lanes_below(n, 0)),
-                 _mm256_maskload_ps(p + (n > 8 ? 8 : 0), lanes_below(n, 8))};
+    return (vec){_mm256_maskload_ps(p, lanes_below_256(n, 0)),
+                 _mm256_maskload_ps(p + (n > 8 ? 8 : 0), lanes_below_256(n, 8))};
 }
 
 static inline void v_store_some(float *p, vec v, size_t n)
 {
     if (n == 0)
         return;
-    _mm256_maskstore_ps(p, lanes_below(n, 0), v.a);
+    _mm256_maskstore_ps(p, lanes_below_256(n, 0), v.a);
     if (n > 8)
-        _mm256_maskstore_ps(p + 8, lanes_below(n, 8), v.b);
+        _mm256_maskstore_ps(p + 8, lanes_below_256(n, 8), v.b);
 }
 
 static inline __m256 eight_halves(const uint16_t *p)
@@ -142,8 +143,8 @@ static inline vec v_first(vec x, vec y, size_t n)
 {
     if (n >= 16)
         return x;
-    return (vec){_mm256_blendv_ps(y.a, x.a, _mm256_castsi256_ps(lanes_below(n, 0))),
-                 _mm256_blendv_ps(y.b, x.b, _mm256_castsi256_ps(lanes_below(n, 8)))};
+    return (vec){_mm256_blendv_ps(y.a, x.a, _mm256_castsi256_ps(lanes_below_256(n, 0))),
+                 _mm256_blendv_ps(y.b, x.b, _mm256_castsi256_ps(lanes_below_256(n, 8)))};
 }
 
 static inline float v_sum(vec v)

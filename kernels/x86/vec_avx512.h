@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "kernels/bits.h"
+#include "kernels/tmpl/level.h"
 #include "kernels/x86/eight.h"
 
 typedef __m512 vec;
@@ -29,19 +30,19 @@ static inline void v_store(float *p, vec v)
 }
 
 /* The lanes below N, which is at most 16. */
-static inline __mmask16 lanes_below(size_t n)
+static inline __mmask16 lanes_below_512(size_t n)
 {
     return (__mmask16)((1u << n) - 1);
 }
 
 static inline vec v_load_some(const float *p, size_t n)
 {
-    return _mm512_maskz_loadu_ps(lanes_below(n), p);
+    return _mm512_maskz_loadu_ps(lanes_below_512(n), p);
 }
 
 static inline void v_store_some(float *p, vec v, size_t n)
 {
-    _mm512_mask_storeu_ps(p, lanes_below(n), v);
+    _mm512_mask_storeu_ps(p, lanes_below_512(n), v);
 }
 
 static inline vec v_load_half(const uint16_t *p)
@@ -51,7 +52,7 @@ static inline vec v_load_half(const uint16_t *p)
 
 static inline vec v_load_half_some(const uint16_t *p, size_t n)
 {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes_below(n), p));
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes_below_512(n), p));
 }
 
 /* Sixteen bf16 in the file's byte order, which is the host's. */
@@ -110,7 +111,7 @@ static inline vec v_power(vec biased)
 
 static inline vec v_first(vec x, vec y, size_t n)
 {
-    return n >= 16 ? x : _mm512_mask_blend_ps(lanes_below(n), y, x);
+    return n >= 16 ? x : _mm512_mask_blend_ps(lanes_below_512(n), y, x);
 }
 
 static inline float v_sum(vec v)

@@ -213,7 +213,7 @@ static bool looks_like_legacy_q4_k(struct hk_bytes data)
 
 /* ---- tensors ---- */
 
-static struct hk_where where_tensor(const struct hk_file *f, const struct hk_tensor *t,
+static struct hk_where tensor_place(const struct hk_file *f, const struct hk_tensor *t,
                                     uint64_t offset)
 {
     return (struct hk_where){offset, HK_SUBJECT_TENSOR, t->name, (uint64_t)(t - f->tensors)};
@@ -230,7 +230,7 @@ static void tally_blocks_of(const struct hk_file *f, const struct hk_tensor *t, 
         tally_odd_blocks(data, t->data_offset, t->type, tally);
     if (t->type == HK_TYPE_MXFP4 || t->type == HK_TYPE_NVFP4)
         tally_micro_blocks(data, t->data_offset, t->type, tally);
-    struct hk_where w = where_tensor(f, t, t->data_offset);
+    struct hk_where w = tensor_place(f, t, t->data_offset);
     if (t->type == HK_TYPE_Q4_K && looks_like_legacy_q4_k(data))
         hk_report(
             r, HK_FAULT_DEFECT, &w,
@@ -293,7 +293,7 @@ static void report_tally(const struct hk_file *f, const struct hk_tensor *t,
                          const struct tally *tally, const struct hk_reporter *r)
 {
     for (size_t i = 0; i < FINDINGS; i++) {
-        const struct hk_where w = where_tensor(f, t, tally->of[i].first);
+        const struct hk_where w = tensor_place(f, t, tally->of[i].first);
         if (tally->of[i].count > 0)
             hk_report(r, findings[i].fault, &w, "tensor %.*s: %llu %s", HK_STR(t->name),
                       (unsigned long long)tally->of[i].count, findings[i].text);
@@ -348,7 +348,7 @@ enum hk_status hk_check_payloads(const struct hk_file *f, const struct hk_report
         if (!hk_geometry(t, i, NULL, &g))
             continue;
         enum hk_status status = tally_tensor(f, t, &g, &tally, r, &why);
-        struct hk_where w = where_tensor(f, t, t->data_offset);
+        struct hk_where w = tensor_place(f, t, t->data_offset);
         if (status == HK_E_FORMAT || status == HK_E_RANGE)
             hk_report(r, HK_FAULT_PAYLOAD_INDEX, &w, "%s", why.text);
         else if (status != HK_OK)

@@ -29,8 +29,8 @@ static uint64_t dual_block(const struct hk_tensor *t)
 
 /* Set up D for the form that its geometry names. Every length was checked with the geometry; only
  * the two forms with counts of their own inside the payload are left to be refused. */
-static enum hk_status prepare(struct hk_decoder *d, const struct hk_file *f,
-                              const struct hk_tensor *t, struct hk_error *err)
+static enum hk_status set_up_form(struct hk_decoder *d, const struct hk_file *f,
+                                  const struct hk_tensor *t, struct hk_error *err)
 {
     struct hk_bytes data = hk_tensor_data(f, t), residual = hk_tensor_residual(f, t);
     d->data = data.p;
@@ -68,14 +68,14 @@ static enum hk_status prepare(struct hk_decoder *d, const struct hk_file *f,
 }
 
 /* Sections are there in full: not so for a stream. */
-static bool mapped(const struct hk_file *f, const struct hk_tensor *t)
+static bool sections_mapped(const struct hk_file *f, const struct hk_tensor *t)
 {
     return hk_tensor_data(f, t).n == t->data_size && hk_tensor_scales(f, t).n == t->scale_size &&
            hk_tensor_residual(f, t).n == t->residual_size;
 }
 
-static enum hk_status measure(const struct hk_tensor *t, struct hk_geometry *g,
-                              struct hk_error *err)
+static enum hk_status decodable_geometry(const struct hk_tensor *t, struct hk_geometry *g,
+                                         struct hk_error *err)
 {
     struct hk_capture capture = {.err = err};
     struct hk_reporter reporter = {hk_capture_fault, &capture};
@@ -95,25 +95,25 @@ static enum hk_status measure(const struct hk_tensor *t, struct hk_geometry *g,
     return HK_OK;
 }
 
-/* As prepare(); a label that the reference's tools left behind on dense f32 yields if the payload
- * does not bear it out (format-notes 4.5). */
-static enum hk_status settle(struct hk_decoder *d, const struct hk_file *f,
-                             const struct hk_tensor *t, struct hk_error *err)
+/* As set_up_form(); a label that the reference's tools left behind on dense f32 yields if the
+ * payload does not bear it out (format-notes 4.5). */
+static enum hk_status choose_form(struct hk_decoder *d, const struct hk_file *f,
+                                  const struct hk_tensor *t, struct hk_error *err)
 {
-    enum hk_status s = measure(t, &d->g, err);
+    enum hk_status s = decodable_geometry(t, &d->g, err);
     if (s != HK_OK)
         return s;
-    if (!mapped(f, t))
+    if (!sections_mapped(f, t))
         return hk_fail(err, HK_E_USE, t->entry_offset, "tensor %.*s: its bytes are not mapped",
                        HK_STR(t->name));
     bool doubtful = d->g.mislabelled;
-    s = prepare(d, f, t, doubtful ? NULL : err);
+    s = set_up_form(d, f, t, doubtful ? NULL : err);
     if (s != HK_E_FORMAT || !doubtful)
         return s == HK_E_NOMEM ? hk_fail_nomem(err) : s;
     struct hk_tensor plain = *t;
     plain.sparsity = HK_SPARSITY_NONE;
-    s = measure(&plain, &d->g, err);
-    return s == HK_OK ? prepare(d, f, &plain, err) : s;
+    s = decodable_geometry(&plain, &d->g, err);
+    return s == HK_OK ? set_up_form(d, f, &plain, err) : s;
 }
 
 enum hk_status hk_decoder_new(struct hk_decoder **out, const struct hk_file *f,
@@ -131,7 +131,7 @@ enum hk_status hk_decoder_new(struct hk_decoder **out, const struct hk_file *f,
     struct hk_decoder *d = calloc(1, sizeof *d);
     if (d == NULL)
         return hk_fail_nomem(err);
-    s = settle(d, f, target, err);
+    s = choose_form(d, f, target, err);
     if (s == HK_OK)
         *out = d;
     else

@@ -7,8 +7,8 @@
 
 /* SCALE times N grid values, negated where SIGNS has a bit: flipping the sign bit is exact, zeros
  * included. */
-static inline void signed_grid(const uint8_t *restrict grid, int n, uint32_t signs, float scale,
-                               float *restrict y)
+static inline void decode_signed_grid(const uint8_t *restrict grid, int n, uint32_t signs,
+                                      float scale, float *restrict y)
 {
     for (int j = 0; j < n; j++)
         y[j] = hk_bits_f32(hk_f32_bits(scale * (float)grid[j]) ^ (signs >> j & 1) << 31);
@@ -28,8 +28,8 @@ void hk_decode_iq2_xxs(const uint8_t *restrict block, float *restrict y)
         uint32_t w = le32(b->group[g].signs);
         float scale = iq2_scale(d, w >> 28);
         for (int l = 0; l < 4; l++, y += 8)
-            signed_grid(hk_iq2_xxs_grid[b->group[g].qs[l]], 8, hk_ksigns[w >> 7 * l & 127], scale,
-                        y);
+            decode_signed_grid(hk_iq2_xxs_grid[b->group[g].qs[l]], 8, hk_ksigns[w >> 7 * l & 127],
+                               scale, y);
     }
 }
 
@@ -40,7 +40,7 @@ void hk_decode_iq2_xs(const uint8_t *restrict block, float *restrict y)
     for (int k = 0; k < 32; k++, y += 8) {
         unsigned code = le16(b->qs + 2 * k);
         unsigned s = (unsigned)b->scales[k / 4] >> k / 2 % 2 * 4 & 15;
-        signed_grid(hk_iq2_xs_grid[code & 511], 8, hk_ksigns[code >> 9], iq2_scale(d, s), y);
+        decode_signed_grid(hk_iq2_xs_grid[code & 511], 8, hk_ksigns[code >> 9], iq2_scale(d, s), y);
     }
 }
 
@@ -51,7 +51,7 @@ void hk_decode_iq2_s(const uint8_t *restrict block, float *restrict y)
     for (int k = 0; k < 32; k++, y += 8) {
         unsigned index = b->qs[k] | ((unsigned)b->qh[k / 4] >> k % 4 * 2 & 3) << 8;
         unsigned s = (unsigned)b->scales[k / 4] >> k / 2 % 2 * 4 & 15;
-        signed_grid(hk_iq2_s_grid[index], 8, b->signs[k], iq2_scale(d, s), y);
+        decode_signed_grid(hk_iq2_s_grid[index], 8, b->signs[k], iq2_scale(d, s), y);
     }
 }
 
@@ -65,8 +65,8 @@ void hk_decode_iq3_xxs(const uint8_t *restrict block, float *restrict y)
         for (int l = 0; l < 4; l++, y += 8) {
             uint32_t signs = hk_ksigns[w >> 7 * l & 127];
             const uint8_t *q = b->qs + 8 * g + 2 * l;
-            signed_grid(hk_iq3_xxs_grid[q[0]], 4, signs, scale, y);
-            signed_grid(hk_iq3_xxs_grid[q[1]], 4, signs >> 4, scale, y + 4);
+            decode_signed_grid(hk_iq3_xxs_grid[q[0]], 4, signs, scale, y);
+            decode_signed_grid(hk_iq3_xxs_grid[q[1]], 4, signs >> 4, scale, y + 4);
         }
     }
 }
@@ -78,8 +78,8 @@ void hk_decode_iq3_s(const uint8_t *restrict block, float *restrict y)
     for (int k = 0; k < 64; k++, y += 4) {
         unsigned index = b->qs[k] | ((unsigned)b->qh[k / 8] >> k % 8 & 1) << 8;
         unsigned s = (unsigned)b->scales[k / 16] >> k / 8 % 2 * 4 & 15;
-        signed_grid(hk_iq3_s_grid[index], 4, (uint32_t)b->signs[k / 2] >> k % 2 * 4,
-                    d * (float)(1 + 2 * s), y);
+        decode_signed_grid(hk_iq3_s_grid[index], 4, (uint32_t)b->signs[k / 2] >> k % 2 * 4,
+                           d * (float)(1 + 2 * s), y);
     }
 }
 

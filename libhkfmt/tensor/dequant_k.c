@@ -8,7 +8,7 @@ enum { GROUP = 16 };
 /* Scales and minimums of q4_k and q5_k, six bits each in twelve bytes: the first four of both in
  * the low six bits of bytes 0..3 and 4..7, the others a nibble each in bytes 8..11 below the two
  * bits left over. */
-static inline void twelve_bytes(const uint8_t *s, uint8_t scale[8], uint8_t min[8])
+static inline void read_k_scales(const uint8_t *s, uint8_t scale[8], uint8_t min[8])
 {
     for (int j = 0; j < 4; j++) {
         scale[j] = s[j] & 63;
@@ -63,7 +63,7 @@ void hk_decode_q4_k(const uint8_t *restrict block, float *restrict y)
     const struct hk_q4_k *b = (const void *)block;
     float d = hk_f16(le16(b->d)), dmin = hk_f16(le16(b->dmin));
     uint8_t scale[8], min[8];
-    twelve_bytes(b->scales, scale, min);
+    read_k_scales(b->scales, scale, min);
     for (int r = 0; r < 4; r++, y += 64) {
         const uint8_t *q = b->qs + 32 * r;
         float d0 = d * (float)scale[2 * r], m0 = dmin * (float)min[2 * r];
@@ -80,7 +80,7 @@ void hk_decode_q5_k(const uint8_t *restrict block, float *restrict y)
     const struct hk_q5_k *b = (const void *)block;
     float d = hk_f16(le16(b->d)), dmin = hk_f16(le16(b->dmin));
     uint8_t scale[8], min[8];
-    twelve_bytes(b->scales, scale, min);
+    read_k_scales(b->scales, scale, min);
     for (int r = 0; r < 4; r++, y += 64) {
         const uint8_t *q = b->qs + 32 * r;
         float d0 = d * (float)scale[2 * r], m0 = dmin * (float)min[2 * r];

@@ -4,7 +4,7 @@
 #include "libhkfmt/tensor/floats.h"
 
 /* Byte j of sixteen holds element j in its low nibble and element j + 16 in its high one. */
-static inline void nibbles(const uint8_t *restrict qs, int *restrict code)
+static inline void split_nibbles(const uint8_t *restrict qs, int *restrict code)
 {
     for (int j = 0; j < 16; j++) {
         code[j] = qs[j] & 15;
@@ -13,7 +13,7 @@ static inline void nibbles(const uint8_t *restrict qs, int *restrict code)
 }
 
 /* Bit i of QH is bit 4 of element i. */
-static inline void fifth_bits(uint32_t qh, int *restrict code)
+static inline void set_fifth_bits(uint32_t qh, int *restrict code)
 {
     for (int j = 0; j < 32; j++)
         code[j] |= (int)(qh >> j & 1) << 4;
@@ -44,8 +44,8 @@ void hk_decode_q5_0(const uint8_t *restrict block, float *restrict y)
     const struct hk_q5_0 *b = (const void *)block;
     float d = hk_f16(le16(b->d));
     int code[32];
-    nibbles(b->qs, code);
-    fifth_bits(le32(b->qh), code);
+    split_nibbles(b->qs, code);
+    set_fifth_bits(le32(b->qh), code);
     for (int j = 0; j < 32; j++)
         y[j] = (float)(code[j] - 16) * d;
 }
@@ -55,8 +55,8 @@ void hk_decode_q5_1(const uint8_t *restrict block, float *restrict y)
     const struct hk_q5_1 *b = (const void *)block;
     float d = hk_f16(le16(b->d)), m = hk_f16(le16(b->m));
     int code[32];
-    nibbles(b->qs, code);
-    fifth_bits(le32(b->qh), code);
+    split_nibbles(b->qs, code);
+    set_fifth_bits(le32(b->qh), code);
     for (int j = 0; j < 32; j++)
         y[j] = (float)code[j] * d + m;
 }

@@ -6,8 +6,8 @@
 
 /* DIGITS base-3 digits of each of N bytes, most significant first: all first digits, then all
  * second ones. A byte is a fraction of 256; times three, its next digit is what carries over. */
-static inline float *ternary(const uint8_t *restrict q, int n, int digits, float d,
-                             float *restrict y)
+static inline float *decode_ternary(const uint8_t *restrict q, int n, int digits, float d,
+                                    float *restrict y)
 {
     static const uint8_t power[5] = {1, 3, 9, 27, 81};
     for (int k = 0; k < digits; k++)
@@ -22,9 +22,9 @@ void hk_decode_tq1_0(const uint8_t *restrict block, float *restrict y)
 {
     const struct hk_tq1_0 *b = (const void *)block;
     float d = hk_f16(le16(b->d));
-    y = ternary(b->qs, 32, 5, d, y);
-    y = ternary(b->qs + 32, 16, 5, d, y);
-    ternary(b->qh, 4, 4, d, y);
+    y = decode_ternary(b->qs, 32, 5, d, y);
+    y = decode_ternary(b->qs + 32, 16, 5, d, y);
+    decode_ternary(b->qh, 4, 4, d, y);
 }
 
 void hk_decode_tq2_0(const uint8_t *restrict block, float *restrict y)

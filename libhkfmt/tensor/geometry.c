@@ -14,7 +14,7 @@ struct extent {
 
 /* Products over the shape. The dimensions other than 0 have to multiply within bounds even where
  * one is 0, so that rows and cols are sound for an empty tensor too. */
-static bool measure(const struct hk_tensor *t, struct extent *out)
+static bool shape_extent(const struct hk_tensor *t, struct extent *out)
 {
     uint64_t product = 1;
     bool empty = false;
@@ -37,7 +37,7 @@ static bool measure(const struct hk_tensor *t, struct extent *out)
 uint64_t hk_tensor_elems(const struct hk_tensor *t)
 {
     struct extent e;
-    return measure(t, &e) ? e.elems : UINT64_MAX;
+    return shape_extent(t, &e) ? e.elems : UINT64_MAX;
 }
 
 uint64_t hk_tensor_cols(const struct hk_tensor *t)
@@ -48,7 +48,7 @@ uint64_t hk_tensor_cols(const struct hk_tensor *t)
 uint64_t hk_tensor_rows(const struct hk_tensor *t)
 {
     struct extent e;
-    return measure(t, &e) ? e.rows : UINT64_MAX;
+    return shape_extent(t, &e) ? e.rows : UINT64_MAX;
 }
 
 /* One tensor under inspection. */
@@ -296,7 +296,7 @@ static void check_dual(struct check *c)
 }
 
 /* Elements may be packed over the ends of rows. */
-static void opaque(struct check *c)
+static void check_opaque(struct check *c)
 {
     const uint64_t elems = c->info->block_elems, bytes = c->info->block_bytes;
     c->g->form = HK_FORM_OPAQUE;
@@ -311,7 +311,7 @@ static void opaque(struct check *c)
 
 /* The forms that a sparsity label chooses, in the reference's order (format-notes 4.5). Csr is any
  * type's, and on other than two dimensions has no effect. */
-static bool sparse(struct check *c)
+static bool check_sparse(struct check *c)
 {
     unsigned type = c->t->type, label = c->t->sparsity;
     if (type == HK_TYPE_SPARSE_2_4 || (type == HK_TYPE_F32 && label == HK_SPARSITY_STRUCTURED_2_4))
@@ -344,11 +344,11 @@ static void check_form(struct check *c)
             FAULT(c, NULL_OFFSET, "a null_ref has no data, but data_offset is %llu",
                   (unsigned long long)c->t->data_offset);
     } else if (c->info->kind == HK_CLASS_OPAQUE) {
-        opaque(c);
-    } else if (sparse(c)) {
+        check_opaque(c);
+    } else if (check_sparse(c)) {
         return;
     } else if (c->t->sparsity == HK_SPARSITY_BSR) {
-        opaque(c);
+        check_opaque(c);
     } else if (c->info->kind == HK_CLASS_DUAL) {
         check_dual(c);
     } else if (has_split_form(type) && c->t->scale_size != 0) {
@@ -379,7 +379,7 @@ bool hk_geometry(const struct hk_tensor *t, uint64_t index, const struct hk_repo
         REFUSE(&c, NDIM, "ndim %u is above %d", t->ndim, HK_MAX_DIMS);
     } else if (c.info == NULL) {
         REFUSE(&c, STORAGE_TYPE, "storage type 0x%02x is unknown", t->type);
-    } else if (!measure(t, &e)) {
+    } else if (!shape_extent(t, &e)) {
         REFUSE(&c, SHAPE_OVERFLOW, "the shape has more than %llu elements",
                (unsigned long long)max_elems);
     } else {

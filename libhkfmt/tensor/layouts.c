@@ -26,7 +26,7 @@ static const float split_iq4[16] = {
 };
 
 /* Of block B; half of it where values are doubled. */
-static float scale_of(const struct hk_dual *d, uint64_t b)
+static float dual_scale(const struct hk_dual *d, uint64_t b)
 {
     if (d->type == HK_TYPE_MXFP4)
         return hk_half_e8m0(d->scales[b]);
@@ -36,7 +36,7 @@ static float scale_of(const struct hk_dual *d, uint64_t b)
 }
 
 /* What each code stands for under SCALE. */
-static void levels(unsigned type, float scale, float level[16])
+static void code_levels(unsigned type, float scale, float level[16])
 {
     if (type == HK_TYPE_DQT) { /* minus one is 2 from native writers, 3 from Python's */
         level[0] = 0.0f;
@@ -53,8 +53,8 @@ static void levels(unsigned type, float scale, float level[16])
 }
 
 /* Elements I .. I+N-1, all of one block. Lower elements lie in lower bits of a byte. */
-static void read_block(const struct hk_dual *d, uint64_t i, size_t n, float scale,
-                       float *restrict dst)
+static void read_dual_block(const struct hk_dual *d, uint64_t i, size_t n, float scale,
+                            float *restrict dst)
 {
     const uint8_t *codes = d->codes;
     float level[16];
@@ -63,7 +63,7 @@ static void read_block(const struct hk_dual *d, uint64_t i, size_t n, float scal
             dst[j] = (float)(int8_t)codes[i + j] * scale;
         return;
     }
-    levels(d->type, scale, level);
+    code_levels(d->type, scale, level);
     if (d->type == HK_TYPE_DQT)
         for (size_t j = 0; j < n; j++, i++)
             dst[j] = level[codes[i / 4] >> i % 4 * 2 & 3];
@@ -77,7 +77,7 @@ void hk_dual_read(const struct hk_dual *d, uint64_t first, size_t n, float *dst)
     for (size_t done = 0, run; done < n; done += run) {
         uint64_t i = first + done, rest = d->block - i % d->block;
         run = rest < n - done ? (size_t)rest : n - done;
-        read_block(d, i, run, scale_of(d, i / d->block), dst + done);
+        read_dual_block(d, i, run, dual_scale(d, i / d->block), dst + done);
     }
     if (d->residual == NULL)
         return;
@@ -87,7 +87,7 @@ void hk_dual_read(const struct hk_dual *d, uint64_t first, size_t n, float *dst)
 
 /* ---- tiled and column-major f32 ---- */
 
-static void read_columns(const struct hk_tiles *t, uint64_t first, size_t n, float *dst)
+static void read_tile_columns(const struct hk_tiles *t, uint64_t first, size_t n, float *dst)
 {
     uint64_t r = first / t->cols, c = first % t->cols;
     for (size_t i = 0; i < n; i++) {
@@ -100,7 +100,7 @@ static void read_columns(const struct hk_tiles *t, uint64_t first, size_t n, flo
 }
 
 /* Elements FROM .. FROM+N-1 of row R. A tile's rows are contiguous: a run ends with its tile. */
-static void read_row(const struct hk_tiles *t, uint64_t r, uint64_t from, size_t n, float *dst)
+static void read_tile_row(const struct hk_tiles *t, uint64_t r, uint64_t from, size_t n, float *dst)
 {
     uint64_t high = t->tile_rows, wide = t->tile_cols;
     uint64_t tile = r / high * div_up(t->cols, wide) + from / wide;
@@ -118,13 +118,13 @@ static void read_row(const struct hk_tiles *t, uint64_t r, uint64_t from, size_t
 void hk_tiles_read(const struct hk_tiles *t, uint64_t first, size_t n, float *dst)
 {
     if (t->tile_rows == 0) {
-        read_columns(t, first, n, dst);
+        read_tile_columns(t, first, n, dst);
         return;
     }
     while (n > 0) {
         uint64_t from = first % t->cols, rest = t->cols - from;
         size_t run = rest < n ? (size_t)rest : n;
-        read_row(t, first / t->cols, from, run, dst);
+        read_tile_row(t, first / t->cols, from, run, dst);
         dst += run;
         first += run;
         n -= run;
@@ -139,7 +139,7 @@ uint64_t hk_pairs_indexes(uint64_t elems)
 }
 
 /* The second value is written last: where both have the same place it counts. */
-static void pair(const struct hk_pairs *p, uint64_t group, float y[4])
+static void read_pair_group(const struct hk_pairs *p, uint64_t group, float y[4])
 {
     unsigned at = (unsigned)p->indexes[group / 2] >> group % 2 * 4;
     memset(y, 0, 4 * sizeof *y);
@@ -152,7 +152,7 @@ void hk_pairs_read(const struct hk_pairs *p, uint64_t first, size_t n, float *ds
     for (size_t skip = first % 4; n > 0; skip = 0) {
         float four[4];
         size_t take = 4 - skip < n ? 4 - skip : n;
-        pair(p, first / 4, four);
+        read_pair_group(p, first / 4, four);
         memcpy(dst, four + skip, take * sizeof *dst);
         dst += take;
         first += take;
@@ -162,7 +162,7 @@ void hk_pairs_read(const struct hk_pairs *p, uint64_t first, size_t n, float *ds
 
 /* ---- bitmask ---- */
 
-static bool bit(const uint8_t *mask, uint64_t i)
+static bool mask_bit(const uint8_t *mask, uint64_t i)
 {
     return mask[i / 8] >> i % 8 & 1;
 }
@@ -174,7 +174,7 @@ static uint64_t count_bits(const uint8_t *mask, uint64_t from, uint64_t to)
     for (; from + 64 <= to; from += 64)
         count += (unsigned)__builtin_popcountll(le64(mask + from / 8));
     for (; from < to; from++)
-        count += bit(mask, from);
+        count += mask_bit(mask, from);
     return count;
 }
 
@@ -213,7 +213,7 @@ void hk_bitmask_read(const struct hk_bitmask *b, uint64_t first, size_t n, float
     uint64_t at = b->rank[step] + count_bits(b->mask, step * HK_RANK_STEP, first);
     const uint8_t *value = b->values + 4 * at;
     for (size_t i = 0; i < n; i++) {
-        bool set = bit(b->mask, first + i);
+        bool set = mask_bit(b->mask, first + i);
         dst[i] = set ? le_f32(value) : 0.0f;
         value += set ? 4 : 0;
     }
@@ -230,8 +230,8 @@ static enum hk_status bsr_fault(const struct hk_tensor *t, uint64_t at, const ch
 }
 
 /* Row pointers rise from 0 to the number of blocks; every block starts inside the matrix. */
-static enum hk_status check_indexes(const struct hk_bsr *b, uint64_t row_ptrs, uint64_t blocks,
-                                    const struct hk_tensor *t, struct hk_error *err)
+static enum hk_status check_bsr_indexes(const struct hk_bsr *b, uint64_t row_ptrs, uint64_t blocks,
+                                        const struct hk_tensor *t, struct hk_error *err)
 {
     uint64_t last = 0;
     for (uint64_t i = 0; i < row_ptrs; i++) {
@@ -249,13 +249,13 @@ static enum hk_status check_indexes(const struct hk_bsr *b, uint64_t row_ptrs, u
     return HK_OK;
 }
 
-static int by_column(const void *pa, const void *pb)
+static int compare_block_columns(const void *pa, const void *pb)
 {
     uint64_t a = *(const uint64_t *)pa, b = *(const uint64_t *)pb;
     return (a > b) - (a < b);
 }
 
-static bool is_ordered(const struct hk_bsr *b)
+static bool blocks_ordered(const struct hk_bsr *b)
 {
     for (uint64_t row = 0; row < b->row_blocks; row++) {
         uint64_t end = le32(b->row_ptr + 4 * row + 4);
@@ -269,7 +269,7 @@ static bool is_ordered(const struct hk_bsr *b)
 /* Let the blocks that cover some columns be found without a look at all of their row. */
 static bool order_blocks(struct hk_bsr *b, uint64_t blocks)
 {
-    if (is_ordered(b))
+    if (blocks_ordered(b))
         return true;
     b->order = malloc((size_t)blocks * sizeof *b->order);
     if (b->order == NULL)
@@ -278,7 +278,7 @@ static bool order_blocks(struct hk_bsr *b, uint64_t blocks)
         b->order[k] = (uint64_t)le32(b->col_idx + 4 * k) << 32 | k;
     for (uint64_t row = 0; row < b->row_blocks; row++) {
         uint32_t first = le32(b->row_ptr + 4 * row), end = le32(b->row_ptr + 4 * row + 4);
-        qsort(b->order + first, end - first, sizeof *b->order, by_column);
+        qsort(b->order + first, end - first, sizeof *b->order, compare_block_columns);
     }
     return true;
 }
@@ -310,7 +310,7 @@ enum hk_status hk_bsr_init(struct hk_bsr *b, struct hk_bytes data, const struct 
         .col_idx = data.p + 12 + 4 * row_ptrs,
         .values = data.p + 12 + 4 * (row_ptrs + blocks),
     };
-    enum hk_status s = check_indexes(&made, row_ptrs, blocks, t, err);
+    enum hk_status s = check_bsr_indexes(&made, row_ptrs, blocks, t, err);
     if (s == HK_OK && !order_blocks(&made, blocks))
         s = hk_fail_nomem(err);
     if (s == HK_OK)
