@@ -223,7 +223,7 @@ static void report_text_steps(const struct gguf_making *m)
                 hk_vocab_key(HK_VOCAB_NORMALIZER), HK_STR(text_of_kv(form)));
     if (prefix != NULL)
         hk_lost(m->opt,
-                "key %s is '%.*s': llama.cpp puts a blank before a text "
+                "key %s is '%.*s': llama.cpp puts a space before a text "
                 "and behind each special token, also where one is there",
                 hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), HK_STR(text_of_kv(prefix)));
 }

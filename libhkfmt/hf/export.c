@@ -4,6 +4,7 @@
 
 #include "libhkfmt/convert/copying.h"
 #include "libhkfmt/hf/export.h"
+#include "libhkfmt/hf/tokenizer/tokenizer.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/safetensors/st.h"
 
@@ -131,7 +132,7 @@ static bool is_implied(const struct exporting *x, struct hk_bytes key)
 
 static bool is_covered(const struct exporting *x, struct hk_bytes key)
 {
-    return hk_hf_tokenizer_tells(key) ||
+    return hk_hf_tokenizer_covers(key) ||
            (hk_hf_config_covers(x->model.architecture, key) && !is_implied(x, key));
 }
 
@@ -210,7 +211,7 @@ enum hk_status hk_hf_export(struct hk_view *v, const struct hk_convert_options *
     if (status == HK_OK)
         status = hk_hf_put_config(v->from, &x.model, most(v->file, opt->dense), out, err);
     if (status == HK_OK)
-        status = hk_hf_put_tokenizer(v->from, opt, out, err);
+        status = hk_hf_export_tokenizer(v->from, opt, out, err);
     if (status == HK_OK)
         put_metadata(&x);
     return status;

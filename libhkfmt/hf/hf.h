@@ -87,14 +87,6 @@ enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
 /* The rope's part of it: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor. */
 void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c);
 
-/* Set the tokenizer's keys from tokenizer.json, tokenizer.model, tokenizer_config.json,
- * special_tokens_map.json, added_tokens.json, chat_template.jinja/.json of DIR, and the end tokens
- * of both configs (hf/tokenizer/). Where DIR has no tokenizer at all, nothing is
- * set. hk.hf.tokenizer (json): tokenizer.json without model.vocab and model.merges;
- * hk.hf.tokenizer_config (json, without chat_template) and hk.hf.special_tokens_map (json). */
-enum hk_status hk_hf_read_tokenizer(const char *dir, const struct hk_hf_config *c,
-                                    struct hk_kvlist *out, struct hk_error *err);
-
 /* ---- writing ---- */
 
 struct hk_side_file { /* a small file of the directory to be written */
@@ -116,13 +108,6 @@ enum hk_status hk_side_files_add(struct hk_side_files *s, const char *name, stru
 enum hk_status hk_hf_put_config(const struct hk_file *f, const struct hk_model_params *model,
                                 enum hk_type dense, struct hk_side_files *out,
                                 struct hk_error *err);
-/* tokenizer.json, tokenizer_config.json, special_tokens_map.json, chat_template.jinja from F's keys
- * (hf/tokenizer/export.c). What transformers cannot be told goes to opt->loss. */
-enum hk_status hk_hf_put_tokenizer(const struct hk_file *f, const struct hk_convert_options *opt,
-                                   struct hk_side_files *out, struct hk_error *err);
-/* Whether those files cover KEY, so that it needs no place in the safetensors' __metadata__. */
-bool hk_hf_tokenizer_tells(struct hk_bytes key);
-
 /* V, a view of a runnable model, as its directory has it: tensors renamed, decoded and reordered,
  * metadata that the side files tell taken out (hf/export.c). hk_view_ready() was not called yet. */
 enum hk_status hk_hf_export(struct hk_view *v, const struct hk_convert_options *opt,

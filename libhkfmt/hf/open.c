@@ -11,6 +11,7 @@
 #include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/name_index.h"
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hf/tokenizer/tokenizer.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 
@@ -323,7 +324,7 @@ static enum hk_status read_model(struct opening *o)
     if (status == HK_OK)
         status = open_weights(o);
     if (status == HK_OK)
-        status = hk_hf_read_tokenizer(o->dir, &o->c, &o->kvs, o->err);
+        status = hk_hf_import_tokenizer(o->dir, &o->c, &o->kvs, o->err);
     if (status == HK_OK)
         status = check_vocabulary(o);
     if (status == HK_OK)

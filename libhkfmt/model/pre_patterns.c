@@ -194,7 +194,7 @@ static const struct {
     {"]++", "]+"},
 };
 
-static bool begins(const char *p, const char *end, const char *with)
+static bool begins_with(const char *p, const char *end, const char *with)
 {
     const size_t n = strlen(with);
     return (size_t)(end - p) >= n && memcmp(p, with, n) == 0;
@@ -208,8 +208,8 @@ static bool same_pattern(struct hk_bytes pattern, const char *ours)
     while (p < end) {
         size_t i = 0;
         const size_t count = sizeof spellings / sizeof spellings[0];
-        while (i < count &&
-               !(begins(p, end, spellings[i].theirs) && begins(q, q_end, spellings[i].ours)))
+        while (i < count && !(begins_with(p, end, spellings[i].theirs) &&
+                              begins_with(q, q_end, spellings[i].ours)))
             i++;
         if (i == count && (q == q_end || *p != *q))
             return false;

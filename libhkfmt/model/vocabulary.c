@@ -76,7 +76,7 @@ enum hk_vocab_kind hk_vocab_kind(struct hk_bytes name)
 
 /* ---- pieces ---- */
 
-static int hex_digit(uint8_t c)
+static int value_of_hex_digit(uint8_t c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -89,7 +89,7 @@ int hk_vocab_byte(struct hk_bytes piece)
 {
     if (piece.n != 6 || memcmp(piece.p, "<0x", 3) != 0 || piece.p[5] != '>')
         return -1;
-    const int high = hex_digit(piece.p[3]), low = hex_digit(piece.p[4]);
+    const int high = value_of_hex_digit(piece.p[3]), low = value_of_hex_digit(piece.p[4]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 

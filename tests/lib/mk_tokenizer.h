@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hf/tokenizer/tokenizer.h"
 #include "tests/lib/vocabulary.h"
 
 enum { PATH = 4096 };
@@ -42,7 +43,7 @@ static inline enum hk_status import(struct imported *m, const char *dir, struct 
     keep(&m->list, "hk.hf.config", m->config);
     keep(&m->list, "hk.hf.generation_config", m->generation);
     struct hk_hf_config c = {.json = m->config, .generation = m->generation};
-    return hk_hf_read_tokenizer(dir, &c, &m->list, err);
+    return hk_hf_import_tokenizer(dir, &c, &m->list, err);
 }
 
 static inline void drop(struct imported *m)
@@ -162,7 +163,7 @@ static inline enum hk_status export_file(const struct hk_file *f, const struct i
 {
     struct hk_side_files files = {0};
     struct hk_convert_options opt = {.size = sizeof opt, .loss = count_loss, .arg = losses};
-    enum hk_status s = hk_hf_put_tokenizer(f, &opt, &files, err);
+    enum hk_status s = hk_hf_export_tokenizer(f, &opt, &files, err);
     clear_folder();
     for (size_t i = 0; i < files.count && s == HK_OK; i++)
         put_file(files.files[i].name, files.files[i].bytes.p, files.files[i].bytes.n);

@@ -67,7 +67,7 @@ static const struct refusal {
     {'b', "decoder", "{\"type\":\"WordPiece\"}", "decoder"},
     {'s', "model.ignore_merges", "true", "ignore_merges"},
     {'s', "model.vocab.<0x41>", NULL, "<0x41>"},
-    {'s', "normalizer", "null", "blanks stay blanks"},
+    {'s', "normalizer", "null", "spaces stay spaces"},
     {'s', "normalizer", "{\"type\":\"NFC\"}", "NFC"},
     {'s', "normalizer", "{\"type\":\"Prepend\",\"prepend\":\"x\"}", "Prepend"},
     {'s', "pre_tokenizer", "{\"type\":\"Whitespace\"}", "Whitespace"},

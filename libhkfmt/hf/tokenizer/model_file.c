@@ -1,10 +1,11 @@
 /* tokenizer.model: SentencePiece's ModelProto, as far as it says how its BPE goes. */
+#include "libhkfmt/hf/tokenizer/model_file.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/hf/tokenizer/tokens.h"
 
 /* ---- protocol buffers ---- */
 
@@ -17,7 +18,7 @@ struct field {
     struct hk_bytes bytes; /* of BYTES */
 };
 
-static bool take_varint(struct hk_bytes *in, uint64_t *out)
+static bool take_proto_varint(struct hk_bytes *in, uint64_t *out)
 {
     *out = 0;
     for (unsigned shift = 0; shift < 64 && in->n > 0; shift += 7) {
@@ -30,7 +31,7 @@ static bool take_varint(struct hk_bytes *in, uint64_t *out)
     return false;
 }
 
-static bool take(struct hk_bytes *in, uint64_t n, struct hk_bytes *out)
+static bool take_proto_bytes(struct hk_bytes *in, uint64_t n, struct hk_bytes *out)
 {
     if (n > in->n)
         return false;
@@ -41,24 +42,24 @@ static bool take(struct hk_bytes *in, uint64_t n, struct hk_bytes *out)
 }
 
 /* The next field of IN, which is not empty; false if it is damaged. */
-static bool next_field(struct hk_bytes *in, struct field *f)
+static bool next_proto_field(struct hk_bytes *in, struct field *f)
 {
     uint64_t tag, n;
-    if (!take_varint(in, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX)
+    if (!take_proto_varint(in, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX)
         return false;
     *f = (struct field){.number = (uint32_t)(tag >> 3), .wire = tag & 7};
     switch (f->wire) {
     case VARINT:
-        return take_varint(in, &f->value);
+        return take_proto_varint(in, &f->value);
     case BYTES:
-        return take_varint(in, &n) && take(in, n, &f->bytes);
+        return take_proto_varint(in, &n) && take_proto_bytes(in, n, &f->bytes);
     case FIXED32:
-        if (!take(in, 4, &f->bytes))
+        if (!take_proto_bytes(in, 4, &f->bytes))
             return false;
         f->value = le32(f->bytes.p);
         return true;
     case FIXED64:
-        if (!take(in, 8, &f->bytes))
+        if (!take_proto_bytes(in, 8, &f->bytes))
             return false;
         f->value = le64(f->bytes.p);
         return true;
@@ -71,7 +72,7 @@ static bool next_field(struct hk_bytes *in, struct field *f)
 struct model { /* with the defaults of the format */
     uint32_t pieces;
     uint64_t type;                    /* 1 unigram, 2 BPE, 3 words, 4 characters */
-    bool suffix, bytes;               /* blanks behind words; byte_fallback */
+    bool suffix, bytes;               /* spaces behind words; byte_fallback */
     bool prefix, squeeze, escape;     /* add_dummy_prefix, remove_extra_whitespaces, escape_... */
     struct hk_bytes name, rules, map; /* of the normalisation */
     int32_t unk, bos, eos;
@@ -83,22 +84,22 @@ struct piece {
     uint64_t type;
 };
 
-static enum hk_status damaged(const struct hk_tok *t, const char *what)
+static enum hk_status refuse_damaged(const struct hk_tok *t, const char *what)
 {
     return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET, "tokenizer.model: %s is damaged", what);
 }
 
-static enum hk_status unsupported(const struct hk_tok *t, const char *what)
+static enum hk_status refuse_model_file(const struct hk_tok *t, const char *what)
 {
     return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "tokenizer.model: %s", what);
 }
 
-static bool read_piece(struct hk_bytes in, struct piece *p)
+static bool read_model_piece(struct hk_bytes in, struct piece *p)
 {
     struct field f;
     *p = (struct piece){.type = HK_TOKEN_NORMAL};
     while (in.n > 0) {
-        if (!next_field(&in, &f))
+        if (!next_proto_field(&in, &f))
             return false;
         if (f.number == 1 && f.wire == BYTES)
             p->text = f.bytes;
@@ -112,11 +113,11 @@ static bool read_piece(struct hk_bytes in, struct piece *p)
     return p->text.p != NULL;
 }
 
-static bool read_trainer(struct hk_bytes in, struct model *m)
+static bool read_trainer_spec(struct hk_bytes in, struct model *m)
 {
     struct field f;
     while (in.n > 0) {
-        if (!next_field(&in, &f))
+        if (!next_proto_field(&in, &f))
             return false;
         if (f.wire != VARINT)
             continue;
@@ -136,11 +137,11 @@ static bool read_trainer(struct hk_bytes in, struct model *m)
     return true;
 }
 
-static bool read_normalizer(struct hk_bytes in, struct model *m)
+static bool read_normalizer_spec(struct hk_bytes in, struct model *m)
 {
     struct field f;
     while (in.n > 0) {
-        if (!next_field(&in, &f))
+        if (!next_proto_field(&in, &f))
             return false;
         if (f.number == 1)
             m->name = f.bytes;
@@ -158,27 +159,27 @@ static bool read_normalizer(struct hk_bytes in, struct model *m)
     return true;
 }
 
-static enum hk_status read_settings(const struct hk_tok *t, struct model *m)
+static enum hk_status read_model_settings(const struct hk_tok *t, struct model *m)
 {
     struct hk_bytes in = {t->model, t->model_size};
     struct field f;
     *m = (struct model){
         .type = 1, .prefix = true, .squeeze = true, .escape = true, .bos = 1, .eos = 2};
     while (in.n > 0) {
-        if (!next_field(&in, &f))
-            return damaged(t, "the file");
+        if (!next_proto_field(&in, &f))
+            return refuse_damaged(t, "the file");
         m->pieces += f.number == 1;
         if (f.number >= 1 && f.number <= 3 && f.wire != BYTES)
-            return damaged(t, "the file");
-        if (f.number == 2 && !read_trainer(f.bytes, m))
-            return damaged(t, "trainer_spec");
-        if (f.number == 3 && !read_normalizer(f.bytes, m))
-            return damaged(t, "normalizer_spec");
+            return refuse_damaged(t, "the file");
+        if (f.number == 2 && !read_trainer_spec(f.bytes, m))
+            return refuse_damaged(t, "trainer_spec");
+        if (f.number == 3 && !read_normalizer_spec(f.bytes, m))
+            return refuse_damaged(t, "normalizer_spec");
     }
-    return m->pieces > 0 ? HK_OK : damaged(t, "the file, which has no pieces,");
+    return m->pieces > 0 ? HK_OK : refuse_damaged(t, "the file, which has no pieces,");
 }
 
-static enum hk_status check_settings(const struct hk_tok *t, const struct model *m)
+static enum hk_status check_model_settings(const struct hk_tok *t, const struct model *m)
 {
     static const char *const types[] = {"", "unigram", "bpe", "word", "char"};
     if (m->type != 2)
@@ -190,31 +191,32 @@ static enum hk_status check_settings(const struct hk_tok *t, const struct model 
                        "tokenizer.model: the normalisation \"%.*s\" is not supported",
                        HK_STR(m->name));
     if (m->suffix)
-        return unsupported(t, "treat_whitespace_as_suffix is not supported");
+        return refuse_model_file(t, "treat_whitespace_as_suffix is not supported");
     if (!m->bytes)
-        return unsupported(t, "a vocabulary without byte_fallback is not supported");
+        return refuse_model_file(t, "a vocabulary without byte_fallback is not supported");
     if (m->squeeze)
-        return unsupported(t, "remove_extra_whitespaces is not supported");
-    return m->escape ? HK_OK : unsupported(t, "blanks that are not escaped are not supported");
+        return refuse_model_file(t, "remove_extra_whitespaces is not supported");
+    return m->escape ? HK_OK
+                     : refuse_model_file(t, "spaces that are not escaped are not supported");
 }
 
 /* ---- pieces ---- */
 
 typedef enum hk_status piece_fn(struct hk_tok *t, uint32_t id, const struct piece *p);
 
-static enum hk_status each_piece(struct hk_tok *t, piece_fn *fn)
+static enum hk_status each_model_piece(struct hk_tok *t, piece_fn *fn)
 {
     struct hk_bytes in = {t->model, t->model_size};
     struct field f;
     uint32_t id = 0;
     while (in.n > 0) {
         struct piece p;
-        if (!next_field(&in, &f))
-            return damaged(t, "the file");
+        if (!next_proto_field(&in, &f))
+            return refuse_damaged(t, "the file");
         if (f.number != 1)
             continue;
         float score;
-        if (!read_piece(f.bytes, &p) || p.type < HK_TOKEN_NORMAL || p.type > HK_TOKEN_BYTE ||
+        if (!read_model_piece(f.bytes, &p) || p.type < HK_TOKEN_NORMAL || p.type > HK_TOKEN_BYTE ||
             (memcpy(&score, &p.score, sizeof score), isnan(score)))
             return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
                            "tokenizer.model: piece %u is damaged", id);
@@ -225,7 +227,7 @@ static enum hk_status each_piece(struct hk_tok *t, piece_fn *fn)
     return HK_OK;
 }
 
-static enum hk_status take_piece(struct hk_tok *t, uint32_t id, const struct piece *p)
+static enum hk_status add_model_piece(struct hk_tok *t, uint32_t id, const struct piece *p)
 {
     struct hk_tok_token *token = &t->token[id];
     if (hk_tok_id(t, p->text) >= 0)
@@ -243,7 +245,7 @@ static enum hk_status take_piece(struct hk_tok *t, uint32_t id, const struct pie
 }
 
 /* The same piece as tokenizer.json has, whose score it then has. */
-static enum hk_status compare_piece(struct hk_tok *t, uint32_t id, const struct piece *p)
+static enum hk_status compare_model_piece(struct hk_tok *t, uint32_t id, const struct piece *p)
 {
     if (hk_tok_id(t, p->text) != id)
         return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
@@ -256,14 +258,14 @@ static enum hk_status compare_piece(struct hk_tok *t, uint32_t id, const struct 
     return HK_OK;
 }
 
-enum hk_status hk_tok_model_scores(struct hk_tok *t, const struct hk_tok_merges *merges)
+enum hk_status hk_tok_read_model_scores(struct hk_tok *t, const struct hk_tok_merges *merges)
 {
     struct model m;
-    enum hk_status st = read_settings(t, &m);
+    enum hk_status st = read_model_settings(t, &m);
     if (st == HK_OK)
-        st = check_settings(t, &m);
+        st = check_model_settings(t, &m);
     if (st == HK_OK)
-        st = each_piece(t, compare_piece);
+        st = each_model_piece(t, compare_model_piece);
     float *score = st == HK_OK ? calloc((size_t)merges->count + 1, sizeof *score) : NULL;
     if (st == HK_OK && score == NULL)
         st = hk_fail_nomem(t->err);
@@ -280,7 +282,7 @@ enum hk_status hk_tok_model_scores(struct hk_tok *t, const struct hk_tok_merges 
     return st;
 }
 
-static enum hk_status check_ids(struct hk_tok *t, const struct model *m)
+static enum hk_status check_model_ids(struct hk_tok *t, const struct model *m)
 {
     const int32_t id[3] = {m->unk, m->bos, m->eos};
     for (size_t i = 0; i < 3; i++) {
@@ -295,29 +297,29 @@ static enum hk_status check_ids(struct hk_tok *t, const struct model *m)
     return HK_OK;
 }
 
-/* tokenizer_config.json's "legacy": false puts a blank before the first word of a text only. */
-static void read_prefix(struct hk_tok *t, const struct model *m)
+/* tokenizer_config.json's "legacy": false puts a space before the first word of a text only. */
+static void read_model_prefix(struct hk_tok *t, const struct model *m)
 {
     t->space_prefix = m->prefix;
     if (m->prefix && json_is_false(json_object_get(t->settings, "legacy")))
         t->scheme = "first";
 }
 
-enum hk_status hk_tok_read_model(struct hk_tok *t)
+enum hk_status hk_tok_read_model_file(struct hk_tok *t)
 {
     struct model m;
-    enum hk_status st = read_settings(t, &m);
+    enum hk_status st = read_model_settings(t, &m);
     if (st == HK_OK)
-        st = check_settings(t, &m);
+        st = check_model_settings(t, &m);
     if (st == HK_OK)
         st = hk_tok_make_room(t, m.pieces);
     if (st == HK_OK && (t->ids = json_object()) == NULL)
         st = hk_fail_nomem(t->err);
     if (st == HK_OK)
-        st = each_piece(t, take_piece);
+        st = each_model_piece(t, add_model_piece);
     if (st == HK_OK)
-        st = check_ids(t, &m);
+        st = check_model_ids(t, &m);
     if (st == HK_OK)
-        read_prefix(t, &m);
+        read_model_prefix(t, &m);
     return st;
 }
