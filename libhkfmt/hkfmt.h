@@ -104,8 +104,24 @@ enum hk_format {
     HK_FORMAT_HF, /* a Hugging Face model directory: config.json, tokenizer, safetensors */
 };
 
-/* "hk", "gguf", "safetensors", "hf" */
+/* "hk", "gguf", "safetensors", "hf"; and the other way round, false for what is none. */
 HK_API const char *hk_format_name(enum hk_format f);
+HK_API HK_MUST bool hk_format_by_name(const char *name, enum hk_format *out);
+/* The format that a file's name says by its extension; false: by none. */
+HK_API HK_MUST bool hk_format_by_extension(const char *path, enum hk_format *out);
+/* The format that the first N bytes at P of a file of unknown length say, of which 16 are enough;
+ * false: none. */
+HK_API HK_MUST bool hk_format_by_start(const void *p, size_t n, enum hk_format *out);
+
+enum hk_format_trait {
+    HK_TRAIT_ALIGNED = 1 << 0,   /* tensors have an alignment that can be chosen */
+    HK_TRAIT_RECORDS = 1 << 1,   /* has a version history and is changed in place */
+    HK_TRAIT_DECODED = 1 << 2,   /* tensors can be decoded when it is written */
+    HK_TRAIT_STREAMED = 1 << 3,  /* hk_open_stream() reads it */
+    HK_TRAIT_DIRECTORY = 1 << 4, /* a directory, not a file */
+};
+/* Bits of enum hk_format_trait. */
+HK_API unsigned hk_format_traits(enum hk_format f);
 
 enum hk_flag {
     HK_FLAG_LITTLE_ENDIAN = 1 << 0,

@@ -10,25 +10,26 @@
 
 /* ---- opening ---- */
 
-/* Whether a pipe at standard input begins as a GGUF; what was looked at stays in it. Fewer bytes
- * than the magic may become anything yet. */
-static bool is_gguf_pipe(void)
+/* Whether a pipe at standard input begins as a format that is read from one; what was looked at
+ * stays in it. Fewer bytes than a magic may become anything yet. */
+static bool is_streamed_pipe(void)
 {
-    static const char magic[4] = "GGUF";
     struct stat st;
     int copy[2];
-    char start[sizeof magic];
+    char start[16];
+    enum hk_format format;
     if (fstat(STDIN_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode) || pipe2(copy, O_CLOEXEC) != 0)
         return false;
     ssize_t n;
     do
         n = tee(STDIN_FILENO, copy[1], sizeof start, 0);
     while (n < 0 && errno == EINTR);
-    bool same = n == sizeof start && read(copy[0], start, sizeof start) == n &&
-                memcmp(start, magic, sizeof start) == 0;
+    bool streamed = n > 0 && read(copy[0], start, sizeof start) == n &&
+                    hk_format_by_start(start, (size_t)n, &format) &&
+                    (hk_format_traits(format) & HK_TRAIT_STREAMED) != 0;
     close(copy[0]);
     close(copy[1]);
-    return same;
+    return streamed;
 }
 
 /* Only these two are written in the order of the input's bytes, and to one file. */
@@ -40,7 +41,7 @@ static bool can_convert_stream(const struct convert_job *j)
 
 enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, struct hk_error *err)
 {
-    if (tool_is_standard(j->in) && can_convert_stream(j) && is_gguf_pipe())
+    if (tool_is_standard(j->in) && can_convert_stream(j) && is_streamed_pipe())
         return hk_open_stream(out, STDIN_FILENO, err);
     struct hk_file *f;
     enum hk_status status = tool_open(&f, j->in, err);
@@ -158,8 +159,8 @@ static bool takes_files(const struct convert_job *j)
     struct stat st;
     if (tool_is_standard(j->out))
         return false;
-    return j->to == HK_FORMAT_HF || j->options.split_size > 0 || stat(j->out, &st) != 0 ||
-           S_ISREG(st.st_mode);
+    return (hk_format_traits(j->to) & HK_TRAIT_DIRECTORY) || j->options.split_size > 0 ||
+           stat(j->out, &st) != 0 || S_ISREG(st.st_mode);
 }
 
 int convert_write(const struct convert_job *j, struct hk_file *f)

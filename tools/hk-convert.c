@@ -50,12 +50,7 @@ static void set_convert_format(struct convert_job *j, const char *value)
     j->to_given = true;
     j->peft = strcmp(value, "peft") == 0;
     j->to = HK_FORMAT_HF;
-    for (int f = HK_FORMAT_HK; f <= HK_FORMAT_HF; f++)
-        if (strcmp(value, hk_format_name((enum hk_format)f)) == 0) {
-            j->to = (enum hk_format)f;
-            return;
-        }
-    if (!j->peft)
+    if (!j->peft && !hk_format_by_name(value, &j->to))
         tool_usage("--to takes hk, gguf, safetensors, hf or peft, not '%s'", value);
 }
 
@@ -118,11 +113,11 @@ static bool path_ends_in(const char *path, const char *suffix)
 static enum hk_format format_of_path(const char *path)
 {
     struct stat st;
-    return path_ends_in(path, ".gguf")          ? HK_FORMAT_GGUF
-           : path_ends_in(path, ".safetensors") ? HK_FORMAT_SAFETENSORS
-           : path_ends_in(path, "/") || (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-               ? HK_FORMAT_HF
-               : HK_FORMAT_HK;
+    enum hk_format format;
+    if (hk_format_by_extension(path, &format) && format != HK_FORMAT_HK)
+        return format;
+    return path_ends_in(path, "/") || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) ? HK_FORMAT_HF
+                                                                                    : HK_FORMAT_HK;
 }
 
 static void check_adapter_options(const struct convert_job *j)
@@ -147,16 +142,16 @@ static void check_convert_options(const struct convert_job *j)
         check_adapter_options(j);
     else if (j->peft)
         tool_usage("--to peft is for adapters: --base says which model IN is for");
-    const bool dense = j->to == HK_FORMAT_SAFETENSORS || j->to == HK_FORMAT_HF;
-    if (j->options.decode && j->to == HK_FORMAT_GGUF)
+    const unsigned traits = hk_format_traits(j->to);
+    if (j->options.decode && !(traits & HK_TRAIT_DECODED))
         tool_usage("--type is for hk, safetensors and hf: in gguf, tensors keep their types");
-    if (j->options.history == HK_HISTORY_KEEP && j->to != HK_FORMAT_HK)
+    if (j->options.history == HK_HISTORY_KEEP && !(traits & HK_TRAIT_RECORDS))
         tool_usage("--keep-history is for hk: %s has no history", hk_format_name(j->to));
-    if (j->options.alignment != 0 && dense)
+    if (j->options.alignment != 0 && !(traits & HK_TRAIT_ALIGNED))
         tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
-    if (j->options.room != 0 && j->to != HK_FORMAT_HK)
+    if (j->options.room != 0 && !(traits & HK_TRAIT_RECORDS))
         tool_usage("--room is for hk: metadata of %s do not grow in place", hk_format_name(j->to));
-    if (tool_is_standard(j->out) && (j->to == HK_FORMAT_HF || j->options.split_size > 0))
+    if (tool_is_standard(j->out) && ((traits & HK_TRAIT_DIRECTORY) || j->options.split_size > 0))
         tool_usage("standard output is one file, not several");
     if (path_ends_in(j->out, ".index.json"))
         tool_usage("%s is what the index of a set is called, not a model", j->out);

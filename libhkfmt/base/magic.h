@@ -1,4 +1,4 @@
-/* What a file is by its first bytes. */
+/* The formats: what they are called, and what a file is by its first bytes. */
 #ifndef HK_MAGIC_H
 #define HK_MAGIC_H
 
@@ -6,6 +6,8 @@
 
 #define HK_MAGIC "HKNT"
 
+/* ".gguf"; NULL for a directory. */
+const char *hk_format_extension(enum hk_format f);
 /* The format of a file of N bytes at P; HK_FORMAT_HK also where it is none of all. */
 enum hk_format hk_format_of(const uint8_t *p, uint64_t n);
 /* Say what a file that is neither .hk, GGUF nor safetensors seems to be, or NULL. */

@@ -67,21 +67,18 @@ static enum hk_status refuse_format(enum hk_format format, struct hk_error *err)
 }
 
 /* What is no .hk is refused for that, not for what else may be wrong with it. */
-static enum hk_status check_magic(int fd, struct hk_error *err)
+static enum hk_status check_format(int fd, struct hk_error *err)
 {
-    uint8_t p[16];
-    ssize_t n = pread(fd, p, sizeof p, 0);
-    if (n < 0)
+    uint8_t p[HK_MODEL_START] = {0};
+    if (pread(fd, p, sizeof p, 0) < 0)
         return hk_fail_sys(err, errno, "cannot read");
-    if (n >= 4 && memcmp(p, "GGUF", 4) == 0)
-        return refuse_format(HK_FORMAT_GGUF, err);
-    bool header = n >= 9 && p[8] == '{' && memcmp(p, HK_MAGIC, 4) != 0;
-    return header ? refuse_format(HK_FORMAT_SAFETENSORS, err) : HK_OK;
+    const enum hk_format format = hk_format_of(p, UINT64_MAX);
+    return format == HK_FORMAT_HK ? HK_OK : refuse_format(format, err);
 }
 
 static enum hk_status open_locked(struct hk_edit *e, struct hk_error *err)
 {
-    enum hk_status status = check_magic(e->lock.fd, err);
+    enum hk_status status = check_format(e->lock.fd, err);
     if (status == HK_OK)
         status = hk_open_fd(&e->file, e->lock.fd, err);
     if (status != HK_OK)

@@ -2,6 +2,7 @@
  * set. Hidden files are nobody's model. */
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,22 +18,19 @@ struct found {
     struct hk_names indexed; /* what the indexes name, sorted */
 };
 
-static bool ends_in_suffix(const char *name, const char *suffix)
-{
-    size_t n = strlen(name), m = strlen(suffix);
-    return n > m && strcmp(name + n - m, suffix) == 0;
-}
-
 static bool is_model_name(const char *name)
 {
-    return ends_in_suffix(name, ".hk") || ends_in_suffix(name, ".gguf") ||
-           ends_in_suffix(name, ".safetensors");
+    enum hk_format format;
+    return hk_format_by_extension(name, &format);
 }
 
 static bool is_index_of_model(const char *name)
 {
-    return ends_in_suffix(name, ".hk.index.json") || ends_in_suffix(name, ".gguf.index.json") ||
-           ends_in_suffix(name, ".safetensors.index.json");
+    char model[NAME_MAX + 1];
+    if (!hk_is_index_name(name) || strlen(name) >= sizeof model)
+        return false;
+    snprintf(model, sizeof model, "%.*s", (int)(strlen(name) - strlen(".index.json")), name);
+    return is_model_name(model);
 }
 
 static enum hk_status note_entry(struct found *d, const char *name, struct hk_error *err)

@@ -5,20 +5,16 @@
 #include "libhkfmt/convert/convert.h"
 #include "libhkfmt/set/save.h"
 
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/base/options.h"
 #include "libhkfmt/hk/file.h"
-
-static const char *format_suffix(enum hk_format to)
-{
-    return to == HK_FORMAT_HK ? ".hk" : to == HK_FORMAT_GGUF ? ".gguf" : ".safetensors";
-}
 
 /* STEM of PATH: its last part, without the extension of the format if it has that. */
 static void set_stem(struct hk_saving *s, const char *path)
 {
     const char *slash = strrchr(path, '/');
     s->stem = slash == NULL ? path : slash + 1;
-    s->suffix = format_suffix(s->to);
+    s->suffix = hk_format_extension(s->to);
     size_t n = strlen(s->stem), m = strlen(s->suffix);
     s->stem_size = n > m && strcmp(s->stem + n - m, s->suffix) == 0 ? n - m : n;
 }

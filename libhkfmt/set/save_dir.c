@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/convert/convert.h"
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/set/save.h"
@@ -19,7 +20,8 @@ static bool is_known_file(const struct hk_dir_kind *kind, const char *name)
         if (strcmp(name, kind->names[i]) == 0)
             return true;
     return hk_shard_name_parse(name, &n) && n.stem == strlen(kind->stem) &&
-           memcmp(name, kind->stem, n.stem) == 0 && strcmp(n.suffix, ".safetensors") == 0;
+           memcmp(name, kind->stem, n.stem) == 0 &&
+           strcmp(n.suffix, hk_format_extension(HK_FORMAT_SAFETENSORS)) == 0;
 }
 
 static enum hk_status check_old_entry(const struct hk_dir_kind *kind, const char *directory,
@@ -170,7 +172,7 @@ static enum hk_status write_directory(struct hk_view *v, const struct hk_side_fi
                           .opt = opt,
                           .stem = p->kind->stem,
                           .stem_size = strlen(p->kind->stem),
-                          .suffix = ".safetensors"};
+                          .suffix = hk_format_extension(HK_FORMAT_SAFETENSORS)};
     enum hk_status st = hk_plan_shards(&s.plan, s.whole, s.to, opt->split_size, err);
     if (st != HK_OK)
         return st;

@@ -87,12 +87,6 @@ const struct hk_dtype *hk_dtypes(size_t *count)
 
 #define NAME_OF(table, i) ((i) < sizeof(table) / sizeof *(table) ? (table)[i] : NULL)
 
-const char *hk_format_name(enum hk_format f)
-{
-    static const char *const names[] = {"hk", "gguf", "safetensors", "hf"};
-    return NAME_OF(names, (size_t)f);
-}
-
 const char *hk_flag_name(unsigned bit)
 {
     static const char *const names[] = {

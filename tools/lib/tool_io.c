@@ -117,13 +117,6 @@ static ssize_t read_up_to(char *p, size_t n)
     return (ssize_t)done;
 }
 
-/* .hk, GGUF, or the length and the brace of a safetensors header, which is at most 100 MB. */
-static bool begins_as_model(const char *p)
-{
-    bool small = memcmp(p + 4, "\0\0\0\0{", 5) == 0 && (unsigned char)p[3] < 6;
-    return small || memcmp(p, "HKNT", 4) == 0 || memcmp(p, "GGUF", 4) == 0;
-}
-
 /* What does not begin as a model is copied no further than it takes to say what it is: it may be
  * without end. */
 static enum hk_status spool_standard_input(int to, struct hk_error *err)
@@ -134,6 +127,7 @@ static enum hk_status spool_standard_input(int to, struct hk_error *err)
         return hk_fail_nomem(err);
     enum hk_status status = HK_OK;
     bool model = true;
+    enum hk_format format;
     for (bool first = true; model && status == HK_OK; first = false) {
         ssize_t n = read_up_to(buffer, CHUNK);
         if (n < 0)
@@ -143,7 +137,7 @@ static enum hk_status spool_standard_input(int to, struct hk_error *err)
         if (n < CHUNK)
             break;
         if (first)
-            model = begins_as_model(buffer);
+            model = hk_format_by_start(buffer, (size_t)n, &format);
     }
     free(buffer);
     return status;
