@@ -111,6 +111,21 @@ static void tally_f32(struct hk_bytes data, uint64_t offset, struct tally *t)
     tally_floats(data, offset, &float_kinds[0], t);
 }
 
+/* The code for NaN of types that have one byte and one such code; -1 of all others. */
+static int nan_code(unsigned type)
+{
+    return type == HK_TYPE_FP8_E8M0                                       ? 0xff
+           : type == HK_TYPE_FP8_E4M3FNUZ || type == HK_TYPE_FP8_E5M2FNUZ ? 0x80
+                                                                          : -1;
+}
+
+static void tally_nan_codes(struct hk_bytes data, uint64_t offset, int code, struct tally *t)
+{
+    for (size_t i = 0; i < data.n; i++)
+        if (data.p[i] == code)
+            note(t, NANS, offset + i);
+}
+
 static void tally_bools(struct hk_bytes data, uint64_t offset, struct tally *t)
 {
     for (size_t i = 0; i < data.n; i++)
@@ -304,6 +319,10 @@ static enum hk_status tally_tensor(const struct hk_file *f, const struct hk_tens
                                    const struct hk_geometry *g, struct tally *tally,
                                    const struct hk_reporter *r, struct hk_error *err)
 {
+    if (nan_code(t->type) >= 0)
+        tally_nan_codes(hk_tensor_data(f, t), t->data_offset, nan_code(t->type), tally);
+    if (t->type == HK_TYPE_COMPLEX64) /* two f32 */
+        tally_f32(hk_tensor_data(f, t), t->data_offset, tally);
     switch (g->form) {
     case HK_FORM_DENSE:
     case HK_FORM_TILED: {

@@ -31,6 +31,25 @@ say() {
     assert_status 1
 }
 
+@test "NaN is found in the types that only safetensors has" {
+    "$PYTHON" - <<'PY'
+import json, struct
+nan, head, data = struct.pack("<f", float("nan")), {}, b""
+for name, dtype, shape, value in [
+        ("scale", "F8_E8M0", [4], b"\x7f\xff\x00\x80"), ("a", "F8_E4M3FNUZ", [3], b"\x7f\x80\xff"),
+        ("b", "F8_E5M2FNUZ", [3], b"\x80\x00\x80"), ("c", "C64", [2], bytes(12) + nan),
+        ("four", "F4", [2], b"\x80"), ("six", "F6_E3M2", [4], b"\xff\x80\xff")]:
+    head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(value)]}
+    data += value
+text = json.dumps(head).encode()
+open("m.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
+PY
+    t hk-verify --payload m.safetensors
+    assert_status 0
+    assert_json '[(w["code"],w["message"]) for w in v["warnings"]]' \
+        '[["payload-nan","tensor scale: 1 NaN"],["payload-nan","tensor a: 1 NaN"],["payload-nan","tensor b: 2 NaN"],["payload-nan","tensor c: 1 NaN"]]'
+}
+
 @test "a model that is sound has no warnings in any format" {
     make_models
     hk-convert --to safetensors model.hk model.safetensors
