@@ -359,6 +359,7 @@ int main(int argc, char **argv)
         tool_usage("one FILE is needed, %d given", args.operand_count);
     check_new_records(&j);
     j.file = args.operands[0];
+    tool_check_in_place(j.file);
     const int status = append_records(&j);
     free(j.items);
     return tool_end(status);

@@ -363,8 +363,8 @@ static void check_command_use(const struct command *c, const struct job *j, unsi
             tool_usage("--%s is not for %s", options[o].name, c->name);
     if (j->path == NULL || j->count < c->least || j->count > c->most)
         tool_usage("%s takes %s", c->name, c->operands);
-    if (c->edit != NULL && tool_is_standard(j->path))
-        tool_usage("standard input cannot be edited in place");
+    if (c->edit != NULL)
+        tool_check_in_place(j->path);
 }
 
 static int run_command(const struct command *c, const struct job *j)

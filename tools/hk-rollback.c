@@ -63,6 +63,7 @@ int main(int argc, char **argv)
         tool_usage(wanted == 1 ? "--repair takes one FILE and no GENERATION"
                                : "FILE and GENERATION are needed");
     const char *file = args.operands[0];
+    tool_check_in_place(file);
     uint32_t generation = 0;
     if (wanted == 2)
         generation = (uint32_t)tool_uint("GENERATION", args.operands[1], 0, UINT32_MAX);

@@ -115,5 +115,7 @@ int main(int argc, char **argv)
     if (j.key == NULL)
         tool_usage("--key is needed: openssl genpkey -algorithm ed25519 makes one");
     j.file = args.operands[0];
+    if (j.out == NULL && tool_is_standard(j.file))
+        tool_usage("--output is needed: standard input has no name to put the signature beside");
     return tool_end(sign_model(&j));
 }

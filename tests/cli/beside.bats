@@ -123,6 +123,18 @@ time.sleep(60)' "$@" &
     assert_err_has "belong to nothing"
 }
 
+@test "standard input is refused by name where a file is changed in place or has a signature beside it" {
+    local command
+    for command in 'hk-append --eval e.json -' 'hk-rollback - 0' 'hk-rollback --repair -' 'hk-meta set - a b'; do
+        t_sh "$command <m.hk"
+        assert_status 2
+        assert_err_has 'standard input cannot be edited in place'
+    done
+    t_sh 'hk-sign --key key.pem - <m.hk'
+    assert_status 2
+    assert_err_has '--output is needed'
+}
+
 @test "--no-wait is for what changes the file" {
     t hk-meta list --no-wait m.hk
     assert_status 2

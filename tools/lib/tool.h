@@ -123,6 +123,8 @@ enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned k
 /* Say on standard error what F, opened as FILE, leaves open and what is taken in its place. */
 void tool_tell_defaults(const char *file, const struct hk_file *f);
 
+/* A usage error where PATH, which is to be changed in place, is standard input. */
+void tool_check_in_place(const char *path);
 /* How a program that changes the file at PATH in place waits for others: it says so. */
 struct hk_wait tool_wait(const char *path, bool no_wait);
 

@@ -121,6 +121,12 @@ static void warn_waiting(void *path, int fd, const char *whom)
     tool_warn((const char *)path, "waiting: %s%s", whom, holder);
 }
 
+void tool_check_in_place(const char *path)
+{
+    if (tool_is_standard(path))
+        tool_usage("standard input cannot be edited in place");
+}
+
 struct hk_wait tool_wait(const char *path, bool no_wait)
 {
     return (struct hk_wait){.size = sizeof(struct hk_wait),
