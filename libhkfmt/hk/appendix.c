@@ -191,7 +191,6 @@ enum hk_status hk_scan_appendix(struct hk_scan *s, struct hk_error *err)
     struct walk w = {.s = s, .at = start, .end = s->appendix_end, .err = err};
     enum hk_status st = walk_records(&w);
     part->appendix_at = start;
-    part->appendix_n =
-        (walk_left(&w) > 0 && hk_staging_at(s->src, w.at) ? w.at : s->appendix_end) - start;
+    part->appendix_n = w.at - start;
     return st;
 }

@@ -28,7 +28,8 @@ bool hk_is_staging(const uint8_t *p, uint64_t n)
            (n < sizeof head || memcmp(p + AT_SIZE, head + AT_SIZE, 8) == 0);
 }
 
-bool hk_staging_at(const struct hk_source *src, uint64_t at)
+/* The same of the bytes at AT up to the end of the file. */
+static bool is_staging_at(const struct hk_source *src, uint64_t at)
 {
     uint8_t head[HK_STAGING_SIZE];
     const uint64_t left = src->size - at;
@@ -149,7 +150,7 @@ static enum hk_tail_kind tail_of(const struct hk_ends *l, const struct hk_source
         return HK_TAIL_NONE;
     if (left < 8 + HK_STAGING_SIZE && hk_source_zero(src, left, l->live))
         return left < 8 && l->size % 8 == 0 ? HK_TAIL_PADDING : HK_TAIL_ZEROS;
-    bool edit = hk_source_zero(src, mark - l->live, l->live) && hk_staging_at(src, mark);
+    bool edit = hk_source_zero(src, mark - l->live, l->live) && is_staging_at(src, mark);
     return edit ? HK_TAIL_EDIT : HK_TAIL_STRAY;
 }
 

@@ -55,8 +55,6 @@ enum { HK_STAGING_SIZE = 80 };
 void hk_staging_head(uint8_t p[HK_STAGING_SIZE], uint64_t base, bool settled);
 /* Whether the N bytes at P begin with such a head, or are the beginning of one. */
 bool hk_is_staging(const uint8_t *p, uint64_t n);
-/* The same of the bytes at AT up to the end of the file. */
-bool hk_staging_at(const struct hk_source *src, uint64_t at);
 /* Where all that belongs to the edit begins whose head stands directly before OFFSET; OFFSET where
  * there is none. */
 uint64_t hk_staging_start(const struct hk_source *src, uint64_t offset);

@@ -11,7 +11,7 @@ struct hk_part { /* one mapped file */
     const uint8_t *map;
     uint64_t size;
     uint8_t header[128];              /* of a .hk, as it was copied */
-    uint64_t appendix_at, appendix_n; /* its records, and what follows them there but no edit's */
+    uint64_t appendix_at, appendix_n; /* its records, without what a torn append left behind them */
     uint64_t dev, ino;                /* which file it is */
     int fd;                           /* kept for copying in the kernel; -1 if there is none */
     bool borrowed; /* the bytes are the caller's, or a part of another file's mapping */

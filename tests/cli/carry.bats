@@ -111,6 +111,24 @@ same_records() {
     done
 }
 
+@test "what an interrupted append left, or another program is still writing, does not go along" {
+    local how
+    cp r2.hk torn.hk
+    head -c 80 /dev/zero >>torn.hk
+    printf 'the beginning of a payload' >>torn.hk
+    for how in '' '--align 4096' '--split-size 150k'; do
+        t hk-convert $how torn.hk x.hk
+        assert_status 0
+        if [[ $how == --split* ]]; then
+            hk-convert x.hk.index.json x.hk
+        fi
+        same_records r2.hk x.hk
+        rm -f x*
+    done
+    hk-convert --no-history torn.hk x.hk
+    assert_same x.hk model.hk
+}
+
 @test "an edit after a record, a conversion and another edit" {
     hk-meta set r3.hk general.name 'a rather longer name than it had'
     hk-convert --split-size 200k r3.hk s.hk

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hk/wire.h"
 #include "libhkfmt/hkfmt.h"
 #include "tests/lib/tap.h"
 
@@ -92,6 +93,15 @@ static inline void mk_free(struct mk *m)
 {
     free(m->p);
     *m = (struct mk){0};
+}
+
+/* N bytes at P as one appendix record of a .hk, without names. */
+static inline void mk_record(uint8_t *p, size_t n)
+{
+    memset(p, 0, HK_RECORD_HEADER_SIZE);
+    p[0] = HK_RECORD_CODE_EVAL;
+    p[4] = 1; /* generation */
+    p[72] = (uint8_t)(n - HK_RECORD_HEADER_SIZE);
 }
 
 /* A descriptor of a nameless file holding N bytes at P, at its beginning. */

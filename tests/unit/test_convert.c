@@ -42,7 +42,7 @@ static void add(struct hk_make *h, struct hk_tensor t, size_t shared)
     mk_need(hk_writer_add(h->w, &t, shared, &err) == HK_OK, err.text);
 }
 
-/* SIZES are those of all sections in order. */
+/* SIZES are those of all sections in order; one of 144 bytes is the appendix. */
 static struct hk_file *hk_end(struct hk_make *h, const size_t *sizes, size_t count, struct mk *made)
 {
     struct hk_out *out;
@@ -54,6 +54,8 @@ static struct hk_file *hk_end(struct hk_make *h, const size_t *sizes, size_t cou
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < sizeof bytes; k++)
             bytes[k] = (uint8_t)(i * 7 + k);
+        if (sizes[i] == 144)
+            mk_record(bytes, sizes[i]);
         good = good && hk_writer_put(h->w, bytes, sizes[i], NULL) == HK_OK;
     }
     good = good && hk_writer_finish(h->w, NULL) == HK_OK && hk_out_commit(&out, NULL) == HK_OK &&

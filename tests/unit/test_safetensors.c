@@ -172,6 +172,8 @@ static struct hk_tensor tensor(const char *name, enum hk_type type, uint64_t row
 static struct hk_file *one(const struct hk_tensor *t, const struct pair *p, uint64_t appendix)
 {
     static const uint8_t bytes[4096];
+    uint8_t record[HK_RECORD_HEADER_SIZE];
+    mk_record(record, sizeof record);
     const struct hk_writer_options options = {.size = sizeof options, .appendix_size = appendix};
     struct hk_writer *w;
     struct hk_out *out = NULL;
@@ -183,7 +185,7 @@ static struct hk_file *one(const struct hk_tensor *t, const struct pair *p, uint
                 hk_out_fd(&out, fd, NULL) == HK_OK && hk_writer_begin(w, out, NULL) == HK_OK &&
                 hk_writer_put(w, bytes, (size_t)t->data_size, NULL) == HK_OK &&
                 hk_writer_put(w, bytes, (size_t)t->scale_size, NULL) == HK_OK &&
-                hk_writer_put(w, bytes, (size_t)appendix, NULL) == HK_OK,
+                hk_writer_put(w, record, (size_t)appendix, NULL) == HK_OK,
             "a small .hk");
     return finish(w, out, fd);
 }
@@ -322,7 +324,7 @@ static void test_refused(void)
     refuses(one(&t, &types_key, 0), HK_E_UNSUPPORTED, "key hk.types", "the key of the types");
     refuses(one(&t, &bad_key, 0), HK_E_UNSUPPORTED, "key \\xff", "a key that is not UTF-8");
     refuses(one(&t, &bad_bool, 0), HK_E_FORMAT, "key maybe", "a bool of 2");
-    refuses(one(&t, NULL, 80), HK_E_UNSUPPORTED, "appendix", "an appendix");
+    refuses(one(&t, NULL, HK_RECORD_HEADER_SIZE), HK_E_UNSUPPORTED, "appendix", "an appendix");
     struct hk_tensor u = tensor("__metadata__", HK_TYPE_F32, 1, 2);
     refuses(one(&u, NULL, 0), HK_E_UNSUPPORTED, "__metadata__", "a tensor of the reserved name");
     u = tensor("\xfe", HK_TYPE_F32, 1, 2);
