@@ -24,7 +24,7 @@ enum hk_status hk_lora_write(struct hk_view *v, const json_t *config, struct hk_
     hk_kvlist_text(&v->kvs, config_key, text);
     free(text);
     enum hk_status status = hk_view_ready(v, err);
-    return status == HK_OK ? hk_convert_to_safetensors(v->file, &opt, out, err) : status;
+    return status == HK_OK ? hk_write_safetensors(v->file, &opt, out, err) : status;
 }
 
 static enum hk_status need_tensors(const struct hk_file *f, struct hk_error *err)

@@ -111,8 +111,8 @@ static void tell_rounding(const struct gguf_lora *g)
         if (!m->scaled || m->factor < 1 || m->factor > 1 || fpclassify(g->alpha) == FP_ZERO ||
             fabs(exact - (double)g->alpha) <= 1e-12 * fabs(exact))
             continue;
-        hk_lost(g->opt, "the alpha %.17g is rounded to %.9g, as GGUF has one of f32", exact,
-                (double)g->alpha);
+        hk_report_loss(g->opt, "the alpha %.17g is rounded to %.9g, as GGUF has one of f32", exact,
+                       (double)g->alpha);
         return;
     }
 }
@@ -132,10 +132,11 @@ static enum hk_status fold_scales(struct gguf_lora *g, struct hk_error *err)
         st = hk_view_change(g->v, i, HK_TYPE_F32, scale_row, m, err);
     }
     if (st == HK_OK && folded > 0)
-        hk_lost(g->opt,
-                "scales of %zu module%s: GGUF has one alpha, so the rest is multiplied into lora_b "
-                "in f32 (tensor %.*s)",
-                folded, folded == 1 ? "" : "s", HK_STR(g->v->file->tensors[first].name));
+        hk_report_loss(
+            g->opt,
+            "scales of %zu module%s: GGUF has one alpha, so the rest is multiplied into lora_b "
+            "in f32 (tensor %.*s)",
+            folded, folded == 1 ? "" : "s", HK_STR(g->v->file->tensors[first].name));
     if (st == HK_OK)
         tell_rounding(g);
     return st;
@@ -162,7 +163,7 @@ static enum hk_status widen_tensor(struct gguf_lora *g, size_t i, struct hk_erro
     if (type <= HK_TYPE_BF16)
         return HK_OK;
     if (type == HK_TYPE_F64)
-        hk_lost(g->opt, "tensor %.*s: rounded from f64 to f32", HK_STR(t->name));
+        hk_report_loss(g->opt, "tensor %.*s: rounded from f64 to f32", HK_STR(t->name));
     return hk_view_decode(g->v, i, HK_TYPE_F32, err);
 }
 
@@ -182,10 +183,10 @@ static void tell_tied(const struct gguf_lora *g, const char *base, bool b)
 {
     const bool head = strcmp(base, hk_tensor_role_name(HK_ROLE_OUTPUT)) == 0;
     if (b && g->base.tied && (head || strcmp(base, hk_tensor_role_name(HK_ROLE_EMBEDDING)) == 0))
-        hk_lost(g->opt,
-                "%s: llama.cpp cannot use a pair of the %s where one matrix is embedding "
-                "and output head",
-                base, head ? "head" : "embedding");
+        hk_report_loss(g->opt,
+                       "%s: llama.cpp cannot use a pair of the %s where one matrix is embedding "
+                       "and output head",
+                       base, head ? "head" : "embedding");
 }
 
 /* Tensor I, A or B of MODULE. */
@@ -296,7 +297,7 @@ enum hk_status hk_lora_to_gguf(struct hk_file *payload, const struct hk_file *ba
     struct gguf_lora g = {.opt = opt};
     enum hk_status st = make_gguf(&g, payload, base, err);
     if (st == HK_OK)
-        st = hk_convert_to_gguf(g.v->file, opt, out, err);
+        st = hk_write_gguf(g.v->file, opt, out, err);
     if (st == HK_OK)
         st = check_overflow(&g, err);
     hk_view_free(&g.v);

@@ -51,7 +51,7 @@ enum hk_status hk_adapter_convert(struct hk_file *payload, const struct hk_file 
     if (st == HK_OK && to == HK_FORMAT_GGUF)
         st = hk_lora_to_gguf(payload, base, &opt, out, err);
     else if (st == HK_OK && to == HK_FORMAT_SAFETENSORS)
-        st = hk_convert_to_safetensors(payload, &opt, out, err);
+        st = hk_write_safetensors(payload, &opt, out, err);
     else if (st == HK_OK)
         st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "an adapter is not written as one file of %s",
                      hk_format_name(to));

@@ -62,8 +62,9 @@ static enum hk_status check_changes(const struct hk_file *f, const struct hk_con
                        "--no-history leaves it out, --keep-history keeps it",
                        origin->record_count, origin->record_count == 1 ? "" : "s");
     if (first != NULL && !hk_all_zero(first->parent_hash, sizeof first->parent_hash))
-        hk_lost(opt, "the first record is bound to the tensors as they were, and this base no "
-                     "longer holds");
+        hk_report_loss(opt,
+                       "the first record is bound to the tensors as they were, and this base no "
+                       "longer holds");
     return HK_OK;
 }
 
@@ -106,9 +107,9 @@ enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_forma
     if (status == HK_OK)
         status = hk_check_history(f, to, opt, err);
     if (status == HK_OK && to == HK_FORMAT_GGUF)
-        status = hk_gguf_view(&v, f, opt, err);
+        status = hk_view_for_gguf(&v, f, opt, err);
     else if (status == HK_OK && to == HK_FORMAT_SAFETENSORS)
-        status = hk_st_view(&v, f, opt, err);
+        status = hk_view_for_safetensors(&v, f, opt, err);
     else if (status == HK_OK && to == HK_FORMAT_HK && opt->decode)
         status = hk_view_for_hk(&v, f, opt, err);
     if (status == HK_OK && v != NULL)
@@ -134,9 +135,9 @@ enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
     case HK_FORMAT_HK:
         return hk_write_hk(f, opt, split, out, err);
     case HK_FORMAT_GGUF:
-        return hk_convert_to_gguf(f, opt, out, err);
+        return hk_write_gguf(f, opt, out, err);
     case HK_FORMAT_SAFETENSORS:
-        return hk_convert_to_safetensors(f, opt, out, err);
+        return hk_write_safetensors(f, opt, out, err);
     case HK_FORMAT_HF:
         break;
     }

@@ -13,7 +13,7 @@
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/tensor/narrow.h"
 
-void hk_lost(const struct hk_convert_options *opt, const char *fmt, ...)
+void hk_report_loss(const struct hk_convert_options *opt, const char *fmt, ...)
 {
     char text[320];
     va_list ap;
@@ -155,8 +155,8 @@ enum hk_status hk_copying_finish(struct hk_copying *c, struct hk_error *err)
     const struct hk_file *f = c->from;
     uint64_t end = 0;
     if (c->overflows > 0)
-        hk_lost(c->opt, "%llu values are too large for their new type and became infinite",
-                (unsigned long long)c->overflows);
+        hk_report_loss(c->opt, "%llu values are too large for their new type and became infinite",
+                       (unsigned long long)c->overflows);
     for (size_t i = 0; f->stream != NULL && i < f->tensor_count; i++) {
         const struct hk_tensor *t = &f->tensors[i];
         uint64_t padded = t->data_offset + t->data_size; /* checked when the head was read */

@@ -5,7 +5,7 @@
 #include "libhkfmt/hkfmt.h"
 
 /* One line to opt->loss. */
-void hk_lost(const struct hk_convert_options *opt, const char *fmt, ...) HK_PRINTF(2, 3);
+void hk_report_loss(const struct hk_convert_options *opt, const char *fmt, ...) HK_PRINTF(2, 3);
 
 struct hk_copying {
     struct hk_file *from;

@@ -39,7 +39,7 @@ enum hk_status hk_view_for_hk(struct hk_view **out, struct hk_file *f,
     struct hk_view *v = NULL;
     enum hk_status st = hk_view_new(&v, f, err);
     if (st == HK_OK)
-        st = hk_st_decode(v, opt, err);
+        st = hk_decode_for_safetensors(v, opt, err);
     if (st == HK_OK)
         st = hk_view_ready(v, err);
     if (st != HK_OK)

@@ -95,10 +95,10 @@ enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error
 
 /* A view of F as llama.cpp wants it; NULL where F is a GGUF itself, or a stream. */
 struct hk_view;
-enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
-                            const struct hk_convert_options *opt, struct hk_error *err);
+enum hk_status hk_view_for_gguf(struct hk_view **out, struct hk_file *f,
+                                const struct hk_convert_options *opt, struct hk_error *err);
 /* All of F, perhaps such a view, to OUT. */
-enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_options *opt,
-                                  struct hk_out *out, struct hk_error *err);
+enum hk_status hk_write_gguf(struct hk_file *f, const struct hk_convert_options *opt,
+                             struct hk_out *out, struct hk_error *err);
 
 #endif

@@ -71,8 +71,9 @@ enum hk_status hk_gguf_settle_scaling(struct gguf_making *m, struct hk_error *er
             NULL)
         return HK_OK; /* or hidden already */
     if (kind == HK_ROPE_DYNAMIC)
-        hk_lost(m->opt,
-                "rope scaling 'dynamic': GGUF readers do not scale beyond the original context");
+        hk_report_loss(
+            m->opt,
+            "rope scaling 'dynamic': GGUF readers do not scale beyond the original context");
     else if (!has_tensor(m->v->file, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS)))
         st = add_rope_factors(m, err);
     hide_scaling(m);

@@ -165,10 +165,10 @@ static void report_whole_words(const struct gguf_making *m, const struct hk_pre_
     const struct hk_kv *kv = find_view_key(m, HK_VOCAB_IGNORE_MERGES);
     bool whole = false;
     if (kv != NULL && hk_kv_bool(kv, &whole, NULL) == HK_OK && whole != row->whole_words)
-        hk_lost(m->opt, "key %s is %s, but where '%s' is '%s', llama.cpp %s",
-                hk_vocab_key(HK_VOCAB_IGNORE_MERGES), whole ? "true" : "false",
-                hk_vocab_key(HK_VOCAB_PRE), row->name,
-                whole ? "makes every word by merging" : "takes words that are tokens whole");
+        hk_report_loss(m->opt, "key %s is %s, but where '%s' is '%s', llama.cpp %s",
+                       hk_vocab_key(HK_VOCAB_IGNORE_MERGES), whole ? "true" : "false",
+                       hk_vocab_key(HK_VOCAB_PRE), row->name,
+                       whole ? "makes every word by merging" : "takes words that are tokens whole");
 }
 
 /* llama.cpp knows patterns by the name that tokenizer.ggml.pre has, and no others. */
@@ -184,15 +184,16 @@ static void settle_split_patterns(struct gguf_making *m, const struct hk_bytes *
         hk_kvlist_text(&m->v->kvs, hk_vocab_key(HK_VOCAB_PRE), row->name);
     named = pre != NULL ? hk_pre_tokenizer(text_of_kv(pre)) : row;
     if (row == NULL && pre == NULL)
-        hk_lost(m->opt,
-                "key %s: llama.cpp has no name for these split "
-                "patterns and will split texts otherwise",
-                hk_vocab_key(HK_VOCAB_SPLITS));
+        hk_report_loss(m->opt,
+                       "key %s: llama.cpp has no name for these split "
+                       "patterns and will split texts otherwise",
+                       hk_vocab_key(HK_VOCAB_SPLITS));
     else if (named == NULL || row == NULL || !hk_pre_same(named, row))
-        hk_lost(m->opt,
-                "key %s: llama.cpp goes by '%s', which is "
-                "'%.*s', and will split texts otherwise",
-                hk_vocab_key(HK_VOCAB_SPLITS), hk_vocab_key(HK_VOCAB_PRE), HK_STR(text_of_kv(pre)));
+        hk_report_loss(m->opt,
+                       "key %s: llama.cpp goes by '%s', which is "
+                       "'%.*s', and will split texts otherwise",
+                       hk_vocab_key(HK_VOCAB_SPLITS), hk_vocab_key(HK_VOCAB_PRE),
+                       HK_STR(text_of_kv(pre)));
     else
         report_whole_words(m, named);
 }
@@ -219,13 +220,13 @@ static void report_text_steps(const struct gguf_making *m)
     const struct hk_kv *form = find_view_key(m, HK_VOCAB_NORMALIZER),
                        *prefix = find_view_key(m, HK_VOCAB_PREFIX_SCHEME);
     if (form != NULL)
-        hk_lost(m->opt, "key %s is '%.*s': llama.cpp does not normalise texts",
-                hk_vocab_key(HK_VOCAB_NORMALIZER), HK_STR(text_of_kv(form)));
+        hk_report_loss(m->opt, "key %s is '%.*s': llama.cpp does not normalise texts",
+                       hk_vocab_key(HK_VOCAB_NORMALIZER), HK_STR(text_of_kv(form)));
     if (prefix != NULL)
-        hk_lost(m->opt,
-                "key %s is '%.*s': llama.cpp puts a space before a text "
-                "and behind each special token, also where one is there",
-                hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), HK_STR(text_of_kv(prefix)));
+        hk_report_loss(m->opt,
+                       "key %s is '%.*s': llama.cpp puts a space before a text "
+                       "and behind each special token, also where one is there",
+                       hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), HK_STR(text_of_kv(prefix)));
 }
 
 /* Pairs of id and flags. */
@@ -241,10 +242,10 @@ static void report_token_flags(const struct gguf_making *m)
             (hk_array_i32(&a, i) & (HK_ADDED_LSTRIP | HK_ADDED_RSTRIP | HK_ADDED_SINGLE_WORD)) != 0;
     hk_array_free(&a);
     if (count > 0)
-        hk_lost(m->opt,
-                "key %s: llama.cpp does not know lstrip, rstrip and "
-                "single_word, which %u added token%s",
-                hk_vocab_key(HK_VOCAB_ADDED_FLAGS), count, count == 1 ? " has" : "s have");
+        hk_report_loss(m->opt,
+                       "key %s: llama.cpp does not know lstrip, rstrip and "
+                       "single_word, which %u added token%s",
+                       hk_vocab_key(HK_VOCAB_ADDED_FLAGS), count, count == 1 ? " has" : "s have");
 }
 
 /* ---- end tokens ---- */
@@ -292,10 +293,11 @@ static void report_end_tokens(const struct gguf_making *m)
         if (is_end_token_id(m, id) || id < 0 || (uint32_t)id >= pieces.count ||
             is_end_token_name(hk_array_string(&pieces, (uint32_t)id)))
             continue;
-        hk_lost(m->opt,
-                "key %s: llama.cpp does not know that token %d ('%.*s') ends a "
-                "text",
-                hk_vocab_key(HK_VOCAB_END_IDS), id, HK_STR(hk_array_string(&pieces, (uint32_t)id)));
+        hk_report_loss(m->opt,
+                       "key %s: llama.cpp does not know that token %d ('%.*s') ends a "
+                       "text",
+                       hk_vocab_key(HK_VOCAB_END_IDS), id,
+                       HK_STR(hk_array_string(&pieces, (uint32_t)id)));
     }
     hk_array_free(&pieces);
     hk_array_free(&ids);
@@ -325,8 +327,8 @@ static void report_generation_settings(const struct gguf_making *m)
                 (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", fields[i]);
     json_decref(json);
     if (n > 0)
-        hk_lost(m->opt, "key %s: llama.cpp does not see %s",
-                hk_key_text("", HK_KEY_GENERATION_CONFIG).s, names);
+        hk_report_loss(m->opt, "key %s: llama.cpp does not see %s",
+                       hk_key_text("", HK_KEY_GENERATION_CONFIG).s, names);
 }
 
 static void report_unread_keys(struct gguf_making *m)
@@ -373,8 +375,8 @@ static void report_yarn_betas(const struct gguf_making *m)
         const struct hk_kv *kv = hk_kvlist_find(&m->v->kvs, key.s);
         double v = betas[i].usual;
         if (kv != NULL && hk_kv_float(kv, &v, NULL) == HK_OK && v != betas[i].usual)
-            hk_lost(m->opt, "key %s is %g, but llama.cpp takes %g for this architecture", key.s, v,
-                    betas[i].usual);
+            hk_report_loss(m->opt, "key %s is %g, but llama.cpp takes %g for this architecture",
+                           key.s, v, betas[i].usual);
     }
 }
 
@@ -452,8 +454,8 @@ static enum hk_status settle_gguf_view(struct gguf_making *m, struct hk_error *e
     return st == HK_OK ? hk_view_ready(m->v, err) : st;
 }
 
-enum hk_status hk_gguf_view(struct hk_view **out, struct hk_file *f,
-                            const struct hk_convert_options *opt, struct hk_error *err)
+enum hk_status hk_view_for_gguf(struct hk_view **out, struct hk_file *f,
+                                const struct hk_convert_options *opt, struct hk_error *err)
 {
     struct gguf_making m = {.opt = opt};
     *out = NULL;

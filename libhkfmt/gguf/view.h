@@ -1,4 +1,4 @@
-/* A .hk on its way to GGUF: what the steps of hk_gguf_view() share. */
+/* A .hk on its way to GGUF: what the steps of hk_view_for_gguf() share. */
 #ifndef HK_GGUF_VIEW_H
 #define HK_GGUF_VIEW_H
 

@@ -228,8 +228,8 @@ static enum hk_status write_gguf_parts(struct making *m, struct hk_copying *c, s
     return st != HK_OK ? st : copy_gguf_payloads(m, c, err);
 }
 
-enum hk_status hk_convert_to_gguf(struct hk_file *f, const struct hk_convert_options *opt,
-                                  struct hk_out *out, struct hk_error *err)
+enum hk_status hk_write_gguf(struct hk_file *f, const struct hk_convert_options *opt,
+                             struct hk_out *out, struct hk_error *err)
 {
     struct making m = {.f = f, .opt = opt};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};

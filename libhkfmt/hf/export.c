@@ -94,7 +94,7 @@ static enum hk_status put_tensors(struct exporting *x, bool tied)
         drop(x->v, hk_tensor_role_name(HK_ROLE_OUTPUT));
     enum hk_status status = check_exported_tensors(x);
     if (status == HK_OK)
-        status = hk_st_decode(x->v, x->opt, x->err);
+        status = hk_decode_for_safetensors(x->v, x->opt, x->err);
     if (status == HK_OK)
         status = reorder(x);
     return status == HK_OK ? rename_all(x) : status;
@@ -154,10 +154,11 @@ static void report_unknown(const struct exporting *x, struct hk_bytes key)
         : !is_covered(x, key) && changes_text(key)     ? "no file beside the weights says it"
                                                        : NULL;
     if (what != NULL)
-        hk_lost(x->opt,
-                "key %.*s: %s; it stays in the safetensors' metadata, where transformers does "
-                "not look",
-                HK_STR(key), what);
+        hk_report_loss(
+            x->opt,
+            "key %.*s: %s; it stays in the safetensors' metadata, where transformers does "
+            "not look",
+            HK_STR(key), what);
 }
 
 /* Keep what no side file covers, for __metadata__. transformers asks for "format". */
@@ -170,7 +171,7 @@ static void put_metadata(struct exporting *x)
         report_unknown(x, kv.key);
         if (hk_bytes_are(kv.key, "format")) {
             if (kv.type != HK_META_STRING || !hk_bytes_are(kv.value, "pt"))
-                hk_lost(x->opt, "key format: transformers needs it to be 'pt'");
+                hk_report_loss(x->opt, "key format: transformers needs it to be 'pt'");
         } else if (!is_covered(x, kv.key))
             l->kvs[kept++] = kv;
     }

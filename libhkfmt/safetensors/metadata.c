@@ -322,8 +322,8 @@ static enum hk_status apply_all_types(struct applying *a)
     return HK_OK;
 }
 
-enum hk_status hk_st_apply_types(struct hk_file *f, struct hk_bytes text, uint64_t offset,
-                                 struct hk_error *err)
+enum hk_status hk_apply_metadata_types(struct hk_file *f, struct hk_bytes text, uint64_t offset,
+                                       struct hk_error *err)
 {
     struct applying a = {.f = f, .j = {.text = text}, .offset = offset, .err = err};
     enum hk_status st = HK_E_NOMEM;
@@ -533,7 +533,8 @@ static enum hk_status put_metadata_pairs(struct members *m, const struct hk_file
     return st == HK_OK && gguf ? put_gguf_source(m, f, err) : st;
 }
 
-enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err)
+enum hk_status hk_put_safetensors_metadata(struct hk_buf *b, const struct hk_file *f,
+                                           struct hk_error *err)
 {
     struct members m = {.b = b};
     enum hk_status st = put_metadata_pairs(&m, f, err);

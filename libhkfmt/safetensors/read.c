@@ -430,5 +430,5 @@ enum hk_status hk_parse_safetensors(struct hk_file *f, struct hk_error *err)
         return r.status;
     f->header.tensor_count = f->tensor_count;
     f->header.metadata_kv_count = f->kv_count;
-    return r.has_types ? hk_st_apply_types(f, r.types, r.types_at, err) : HK_OK;
+    return r.has_types ? hk_apply_metadata_types(f, r.types, r.types_at, err) : HK_OK;
 }

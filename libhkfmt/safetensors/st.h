@@ -20,27 +20,28 @@ enum {
 
 /* Give the pairs of F, so far strings, the types that TEXT, the value of "hk.types" which stands at
  * OFFSET, names (safetensors/metadata.c). */
-enum hk_status hk_st_apply_types(struct hk_file *f, struct hk_bytes text, uint64_t offset,
-                                 struct hk_error *err);
+enum hk_status hk_apply_metadata_types(struct hk_file *f, struct hk_bytes text, uint64_t offset,
+                                       struct hk_error *err);
 /* Append F's metadata as the member "__metadata__" with a comma, or nothing where there is none
  * (safetensors/metadata.c). */
-enum hk_status hk_st_put_metadata(struct hk_buf *b, const struct hk_file *f, struct hk_error *err);
+enum hk_status hk_put_safetensors_metadata(struct hk_buf *b, const struct hk_file *f,
+                                           struct hk_error *err);
 
 /* Decode what safetensors has no dtype or form for to opt->dense, and tell opt->loss how many
  * tensors of which types. */
 struct hk_view;
-enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *opt,
-                            struct hk_error *err);
+enum hk_status hk_decode_for_safetensors(struct hk_view *v, const struct hk_convert_options *opt,
+                                         struct hk_error *err);
 
 /* ---- writing (safetensors/write.c) ---- */
 
 /* A view of F in which every tensor has a dtype; NULL where F is such a file itself. */
-enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
-                          const struct hk_convert_options *opt, struct hk_error *err);
+enum hk_status hk_view_for_safetensors(struct hk_view **out, struct hk_file *f,
+                                       const struct hk_convert_options *opt, struct hk_error *err);
 
 /* F (perhaps a view) as one safetensors file; F's tensors must all have a dtype. */
-enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_convert_options *opt,
-                                         struct hk_out *out, struct hk_error *err);
+enum hk_status hk_write_safetensors(struct hk_file *f, const struct hk_convert_options *opt,
+                                    struct hk_out *out, struct hk_error *err);
 /* Bytes of the whole file that it would write. */
 enum hk_status hk_safetensors_size(const struct hk_file *f, uint64_t *size, struct hk_error *err);
 

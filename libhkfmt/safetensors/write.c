@@ -57,11 +57,11 @@ static void report_decoded(const struct hk_convert_options *opt, const size_t *d
     for (unsigned type = 0; type < HK_TYPE_CODES; type++) {
         const struct hk_type_info *info = hk_type_info(type);
         if (decoded[type] > 0 && info != NULL)
-            hk_lost(opt, "%zu tensor%s of type %s: %s %s", decoded[type],
-                    decoded[type] == 1 ? "" : "s", info->name,
-                    dense_type(type, opt->dense) == HK_TYPE_F32 ? "decoded to"
-                                                                : "decoded and rounded to",
-                    hk_type_info(dense_type(type, opt->dense))->name);
+            hk_report_loss(opt, "%zu tensor%s of type %s: %s %s", decoded[type],
+                           decoded[type] == 1 ? "" : "s", info->name,
+                           dense_type(type, opt->dense) == HK_TYPE_F32 ? "decoded to"
+                                                                       : "decoded and rounded to",
+                           hk_type_info(dense_type(type, opt->dense))->name);
     }
 }
 
@@ -72,13 +72,13 @@ static void drop_quantisation_keys(struct hk_view *v, const struct hk_convert_op
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (hk_kvlist_find(&v->kvs, keys[i]) == NULL)
             continue;
-        hk_lost(opt, "key %s: left out, as tensors are no longer quantised", keys[i]);
+        hk_report_loss(opt, "key %s: left out, as tensors are no longer quantised", keys[i]);
         hk_kvlist_remove(&v->kvs, keys[i]);
     }
 }
 
-enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *opt,
-                            struct hk_error *err)
+enum hk_status hk_decode_for_safetensors(struct hk_view *v, const struct hk_convert_options *opt,
+                                         struct hk_error *err)
 {
     size_t decoded[HK_TYPE_CODES] = {0};
     bool any = false;
@@ -101,8 +101,8 @@ enum hk_status hk_st_decode(struct hk_view *v, const struct hk_convert_options *
     return st;
 }
 
-enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
-                          const struct hk_convert_options *opt, struct hk_error *err)
+enum hk_status hk_view_for_safetensors(struct hk_view **out, struct hk_file *f,
+                                       const struct hk_convert_options *opt, struct hk_error *err)
 {
     struct hk_view *v = NULL;
     *out = NULL;
@@ -110,7 +110,7 @@ enum hk_status hk_st_view(struct hk_view **out, struct hk_file *f,
         return HK_OK;
     enum hk_status st = hk_view_new(&v, f, err);
     if (st == HK_OK)
-        st = hk_st_decode(v, opt, err);
+        st = hk_decode_for_safetensors(v, opt, err);
     if (st == HK_OK)
         st = hk_view_ready(v, err);
     if (st != HK_OK)
@@ -234,7 +234,7 @@ static enum hk_status plan_safetensors(struct plan *p, struct hk_error *err)
 {
     hk_buf_u64(&p->head, 0);
     hk_buf_text(&p->head, "{");
-    enum hk_status st = hk_st_put_metadata(&p->head, p->f, err);
+    enum hk_status st = hk_put_safetensors_metadata(&p->head, p->f, err);
     for (size_t i = 0; st == HK_OK && i < p->f->tensor_count; i++)
         st = put_planned_entry(p, i, err);
     return st == HK_OK ? close_header(p, err) : st;
@@ -260,8 +260,8 @@ static enum hk_status write_planned_safetensors(const struct plan *p, struct hk_
     return st;
 }
 
-enum hk_status hk_convert_to_safetensors(struct hk_file *f, const struct hk_convert_options *opt,
-                                         struct hk_out *out, struct hk_error *err)
+enum hk_status hk_write_safetensors(struct hk_file *f, const struct hk_convert_options *opt,
+                                    struct hk_out *out, struct hk_error *err)
 {
     struct plan p = {.f = f};
     struct hk_copying c = {.from = f, .opt = opt, .out = out};

@@ -279,7 +279,7 @@ static inline struct exported export_as(struct hk_file *from, enum hk_type dense
     if (e.status == HK_OK)
         e.status = hk_view_ready(v, &e.err);
     if (e.status == HK_OK)
-        e.status = hk_convert_to_safetensors(v->file, &opt, out, &e.err);
+        e.status = hk_write_safetensors(v->file, &opt, out, &e.err);
     if (e.status == HK_OK)
         e.status = hk_out_commit(&out, &e.err);
     else

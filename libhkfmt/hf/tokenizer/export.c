@@ -200,10 +200,10 @@ static void report_unused_pieces(const struct hk_tok_export *p)
     for (uint32_t i = 0; i < p->t.count; i++)
         unused |= p->t.token[i].type == HK_TOKEN_UNUSED && p->t.token[i].in_model;
     if (unused && p->t.spm)
-        hk_lost(p->opt,
-                "%s: unused pieces are pieces like others "
-                "in tokenizer.json",
-                hk_vocab_key(HK_VOCAB_TYPES));
+        hk_report_loss(p->opt,
+                       "%s: unused pieces are pieces like others "
+                       "in tokenizer.json",
+                       hk_vocab_key(HK_VOCAB_TYPES));
 }
 
 static enum hk_status export_files(struct hk_tok_export *p)

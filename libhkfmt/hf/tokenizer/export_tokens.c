@@ -340,10 +340,10 @@ static void report_score_ties(const struct hk_tok_export *p, const struct hk_tok
         bool spaces = a->piece.n > 2 && memcmp(a->piece.p, HK_VOCAB_SPACE, 3) == 0 &&
                       a->piece.p[a->piece.n - 1] == 0x81;
         if (a != b && a->score == b->score && !spaces) {
-            hk_lost(p->opt,
-                    "%s: pieces with equal scores merge in "
-                    "the order of tokenizer.json's list",
-                    hk_vocab_key(HK_VOCAB_SCORES));
+            hk_report_loss(p->opt,
+                           "%s: pieces with equal scores merge in "
+                           "the order of tokenizer.json's list",
+                           hk_vocab_key(HK_VOCAB_SCORES));
             return;
         }
     }
