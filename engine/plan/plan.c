@@ -141,8 +141,8 @@ static void print_shape(char text[SHAPE_TEXT], const uint64_t *dim, unsigned ndi
             (size_t)snprintf(text + at, SHAPE_TEXT - at, "%s%" PRIu64, i > 0 ? " x " : "", dim[i]);
 }
 
-static enum hk_status check_shape(const struct builder *b, const struct hk_tensor *t,
-                                  const struct hk_model_tensor *as)
+static enum hk_status check_tensor_shape(const struct builder *b, const struct hk_tensor *t,
+                                         const struct hk_model_tensor *as)
 {
     const uint64_t dims[] = {as->rows, as->cols}, *dim = as->rows > 0 ? dims : dims + 1;
     const unsigned ndim = as->rows > 0 ? 2 : 1;
@@ -161,7 +161,7 @@ static enum hk_status bind_tensor(struct builder *b, const struct hk_model_tenso
     const struct hk_tensor *t = hk_tensor_find(b->plan->file, as->name);
     if (t == NULL)
         return HK_OK;
-    enum hk_status st = check_shape(b, t, as);
+    enum hk_status st = check_tensor_shape(b, t, as);
     if (st != HK_OK)
         return st;
     b->bound[b->count++] = t;

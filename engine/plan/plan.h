@@ -53,7 +53,8 @@ enum hke_buffer {
     HKE_BUFFERS
 };
 
-struct hke_norm {        /* RMS norm */
+/* RMS norm. */
+struct hke_norm {
     const float *weight; /* NULL: there is no norm */
     float epsilon;
 };
@@ -112,8 +113,8 @@ struct hke_cache_class {
     uint32_t layers, kv_heads, key_dim, value_dim;
 };
 
-struct hke_rope_table { /* pair i is rotated by frequency[i] radians from one position to the next
-                         */
+/* Pair i is rotated by frequency[i] radians from one position to the next. */
+struct hke_rope_table {
     double *frequency;
     size_t pairs;
     double magnitude; /* of what is rotated */
