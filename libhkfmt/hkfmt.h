@@ -92,8 +92,13 @@ HK_API enum hk_status hk_fail_nomem(struct hk_error *err);
 /* Arguments for "%.*s": bytes, cut at 128. */
 #define HK_STR(b) ((int)((b).n > 128 ? 128 : (b).n)), (const char *)(b).p
 
-/* Compare bytes with a C string. */
+/* The bytes of C string S without its end, borrowed from it. */
+HK_API struct hk_bytes hk_bytes_of(const char *s);
+/* Compare bytes with a C string, and with each other. */
 HK_API bool hk_bytes_are(struct hk_bytes b, const char *s);
+HK_API bool hk_bytes_equal(struct hk_bytes a, struct hk_bytes b);
+/* Below, at or above 0 as A comes before, is or comes behind B in the order of bytes. */
+HK_API int hk_bytes_compare(struct hk_bytes a, struct hk_bytes b);
 
 /* ---- codes of the format ---- */
 

@@ -328,6 +328,8 @@ HK_API HK_MUST enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_
 HK_API unsigned hk_utf8_length(const uint8_t *p, const uint8_t *end);
 /* Code point of the well-formed character of N bytes at P. */
 HK_API uint32_t hk_utf8_code(const uint8_t *p, unsigned n);
+/* Whether all of B is well formed. */
+HK_API bool hk_utf8_valid(struct hk_bytes b);
 /* How many of the last of N bytes at P begin a character that is not complete: 0 to 3. */
 HK_API unsigned hk_utf8_unfinished(const uint8_t *p, size_t n);
 

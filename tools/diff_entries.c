@@ -123,7 +123,7 @@ const char *diff_kv_type(const struct diff_kv *d, const struct hk_kv *kv)
 static bool same_array_element(const struct hk_array *a, const struct hk_array *b, uint32_t i)
 {
     if (a->kind == HK_ARRAY_STRING)
-        return tool_same_bytes(hk_array_string(a, i), hk_array_string(b, i));
+        return hk_bytes_equal(hk_array_string(a, i), hk_array_string(b, i));
     if (a->kind == HK_ARRAY_I32)
         return hk_array_i32(a, i) == hk_array_i32(b, i);
     float x = hk_array_f32(a, i), y = hk_array_f32(b, i);
@@ -211,11 +211,11 @@ static bool same_metadata_value(struct diff_kv *d)
 {
     const char *gguf_a = d->a->gguf_type, *gguf_b = d->b->gguf_type;
     if (is_json_and_string(d->a, d->b) || is_json_and_string(d->b, d->a))
-        return tool_same_bytes(d->a->value, d->b->value) || same_json_value(d);
+        return hk_bytes_equal(d->a->value, d->b->value) || same_json_value(d);
     if (d->a->type != d->b->type ||
         (gguf_a != NULL && gguf_b != NULL && strcmp(gguf_a, gguf_b) != 0))
         return false;
-    if (tool_same_bytes(d->a->value, d->b->value))
+    if (hk_bytes_equal(d->a->value, d->b->value))
         return true;
     if (d->a->type == HK_META_JSON)
         return same_json_value(d);
@@ -290,14 +290,14 @@ static unsigned compare_record_fields(const struct diff *d, const struct hk_reco
                                       const struct hk_record *b)
 {
     const bool differs[DIFF_FIELDS] = {
-        [TARGET] = !tool_same_bytes(a->target, b->target),
+        [TARGET] = !hk_bytes_equal(a->target, b->target),
         [TIMESTAMP] = a->timestamp != b->timestamp,
         [FLAGS] = a->flags != b->flags,
         [METRICS] = memcmp(a->metrics, b->metrics, sizeof a->metrics) != 0,
         [PARENT_HASH] = memcmp(a->parent_hash, b->parent_hash, sizeof a->parent_hash) != 0,
         [CRC32] = a->data_crc32 != b->data_crc32,
         [SIZE] = a->data_size != b->data_size,
-        [PAYLOAD] = !tool_same_bytes(hk_record_data(d->a, a), hk_record_data(d->b, b)),
+        [PAYLOAD] = !hk_bytes_equal(hk_record_data(d->a, a), hk_record_data(d->b, b)),
     };
     unsigned bits = 0;
     for (unsigned i = 0; i < DIFF_FIELDS; i++)

@@ -49,9 +49,9 @@ static unsigned compare_tensor_entries(const struct hk_tensor *a, const struct h
 static bool same_tensor_bytes(const struct diff *d, const struct hk_tensor *a,
                               const struct hk_tensor *b)
 {
-    return tool_same_bytes(hk_tensor_data(d->a, a), hk_tensor_data(d->b, b)) &&
-           tool_same_bytes(hk_tensor_scales(d->a, a), hk_tensor_scales(d->b, b)) &&
-           tool_same_bytes(hk_tensor_residual(d->a, a), hk_tensor_residual(d->b, b));
+    return hk_bytes_equal(hk_tensor_data(d->a, a), hk_tensor_data(d->b, b)) &&
+           hk_bytes_equal(hk_tensor_scales(d->a, a), hk_tensor_scales(d->b, b)) &&
+           hk_bytes_equal(hk_tensor_residual(d->a, a), hk_tensor_residual(d->b, b));
 }
 
 /* A reference is compared by what it refers to; one that leads nowhere is refused when it is to be

@@ -48,12 +48,12 @@ void hash_print_line(const uint8_t digest[HK_SHA256_SIZE], const char *file, enu
     FILE *memory = open_memstream(&line, &size);
     if (memory == NULL)
         tool_nomem();
-    if (needs_hash_escape(tool_bytes(file)) || needs_hash_escape(tensor))
+    if (needs_hash_escape(hk_bytes_of(file)) || needs_hash_escape(tensor))
         putc('\\', memory);
     for (size_t i = 0; i < HK_SHA256_SIZE; i++)
         fprintf(memory, "%02x", digest[i]);
     fputs("  ", memory);
-    put_hash_name(memory, tool_bytes(file));
+    put_hash_name(memory, hk_bytes_of(file));
     fputs(marks[kind], memory);
     put_hash_name(memory, tensor);
     putc('\n', memory);

@@ -177,9 +177,9 @@ static uint64_t timestamp_now(void)
 /* The last part of PATH without its extension. */
 static struct hk_bytes default_record_name(const char *path, enum hk_record_type type)
 {
-    struct hk_bytes b = tool_bytes(path);
+    struct hk_bytes b = hk_bytes_of(path);
     if (tool_is_standard(path))
-        return tool_bytes(hk_record_type_name(type));
+        return hk_bytes_of(hk_record_type_name(type));
     while (b.n > 1 && b.p[b.n - 1] == '/')
         b.n--;
     for (size_t i = b.n; i-- > 0;)
@@ -221,8 +221,8 @@ static enum hk_status append_payload_record(struct hk_appender *a, const struct 
                                             struct hk_error *err)
 {
     struct hk_new_record r = item->record;
-    r.name = item->name != NULL ? tool_bytes(item->name) : default_record_name(item->path, r.type);
-    r.target = tool_bytes(item->target != NULL ? item->target : "model");
+    r.name = item->name != NULL ? hk_bytes_of(item->name) : default_record_name(item->path, r.type);
+    r.target = hk_bytes_of(item->target != NULL ? item->target : "model");
     r.plain_size = p->size;
     enum hk_status st = hk_append_record(a, &r, err);
     if (st != HK_OK)
@@ -246,7 +246,7 @@ static int append_one_record(struct hk_appender *a, const struct job *j, struct 
         r->generation = generation > last ? generation : last;
     }
     if (item->switched != NULL) {
-        r->name = tool_bytes(item->switched);
+        r->name = hk_bytes_of(item->switched);
         st = hk_append_switch(a, r, &err);
     } else {
         st = append_payload_record(a, item, p, &reading, &err);

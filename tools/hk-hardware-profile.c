@@ -273,7 +273,7 @@ static void text_row(struct tool_table *t, const char *name, const char *text)
     if (text == NULL)
         text = "unknown";
     tool_cell(t, "%s", name);
-    tool_cell_bytes(t, (struct hk_bytes){(const uint8_t *)text, strlen(text)}, 0);
+    tool_cell_bytes(t, hk_bytes_of(text), 0);
 }
 
 static void uint_row(struct tool_table *t, const char *name, unsigned n)

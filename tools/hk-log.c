@@ -52,7 +52,7 @@ static enum hk_status find_record_of_word(const struct hk_file *f, const char *w
     errno = 0;
     unsigned long long n = strtoull(word, &end, 10);
     if (word[0] < '0' || word[0] > '9' || *end != '\0')
-        return hk_record_find(f, (struct hk_bytes){(const uint8_t *)word, strlen(word)}, out, err);
+        return hk_record_find(f, hk_bytes_of(word), out, err);
     if (errno != 0 || n >= hk_record_count(f))
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %s among %zu", word,
                        hk_record_count(f));

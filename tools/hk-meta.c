@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/metadata.h"
 #include "tools/meta.h"
 
@@ -117,7 +118,7 @@ static int get_key(const struct hk_file *f, const struct job *j)
 
 static bool is_member_name(struct hk_bytes key)
 {
-    return tool_is_utf8(key) && memchr(key.p, '\0', key.n) == NULL;
+    return hk_utf8_valid(key) && memchr(key.p, '\0', key.n) == NULL;
 }
 
 static int export_metadata(const struct hk_file *f, const struct job *j)
@@ -192,7 +193,7 @@ static enum hk_status parse_as_stored(const struct hk_file *f, const char *key,
 
 static enum hk_status apply_edit(struct hk_edit *e, const struct given *g, struct hk_error *err)
 {
-    struct hk_bytes key = tool_bytes(g->key), value = {g->value.bytes, g->value.n};
+    struct hk_bytes key = hk_bytes_of(g->key), value = {g->value.bytes, g->value.n};
     if (!g->remove)
         return hk_edit_set(e, key, g->value.type, value, err);
     bool absent = g->lenient && hk_kv_find(hk_edit_file(e), g->key) == NULL;
@@ -241,7 +242,7 @@ static int set_key(const struct job *j)
         tool_usage("set takes KEY and either VALUE or --from-file");
     const char *path = j->from_file != NULL ? j->from_file : j->words[1];
     if (j->from_file == NULL && !tool_is_standard(path))
-        return set_key_text(j, tool_bytes(path));
+        return set_key_text(j, hk_bytes_of(path));
     uint8_t *p;
     size_t n;
     struct hk_error err;

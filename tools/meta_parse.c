@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/meta.h"
 
 static enum hk_status refuse_value(struct hk_error *err, const char *key, const char *why)
 {
-    struct hk_bytes name = {(const uint8_t *)key, strlen(key)};
+    struct hk_bytes name = hk_bytes_of(key);
     return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "key %.*s: %s", HK_STR(name), why);
 }
 
@@ -234,7 +235,7 @@ static enum hk_status parse_scalar_text(struct meta_value *out, enum meta_type t
 static enum hk_status parse_string_text(struct meta_value *out, enum meta_type type,
                                         struct hk_bytes text, const char *key, struct hk_error *err)
 {
-    if (type == META_STRING && !tool_is_utf8(text))
+    if (type == META_STRING && !hk_utf8_valid(text))
         return refuse_value(err, key, "not UTF-8, as a string is (bytes is a type too)");
     if (type == META_JSON && !meta_is_json(text))
         return refuse_value(err, key, "not JSON");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/meta.h"
 
 /* ---- base64 ---- */
@@ -140,7 +141,7 @@ static bool json_holds_elements(const struct hk_array *a)
 {
     bool good = true;
     for (uint32_t i = 0; good && i < a->count; i++)
-        good = a->kind == HK_ARRAY_STRING ? tool_is_utf8(hk_array_string(a, i))
+        good = a->kind == HK_ARRAY_STRING ? hk_utf8_valid(hk_array_string(a, i))
                                           : a->kind != HK_ARRAY_F32 || isfinite(hk_array_f32(a, i));
     return good;
 }
@@ -161,7 +162,7 @@ static json_t *exact_value_json(const struct hk_kv *kv, enum meta_type type)
     case META_JSON: /* an import takes no other text, but any bytes */
         return meta_is_json(kv->value) ? tool_json_bytes(kv->value) : NULL;
     case META_STRING:
-        return tool_is_utf8(kv->value) ? tool_json_bytes(kv->value) : NULL;
+        return hk_utf8_valid(kv->value) ? tool_json_bytes(kv->value) : NULL;
     case META_INT:
         return hk_kv_int(kv, &i, NULL) == HK_OK ? json_integer(i) : NULL;
     case META_FLOAT:

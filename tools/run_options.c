@@ -54,7 +54,7 @@ static struct hk_bytes parse_stop_string(const char *value)
 {
     if (*value == '\0')
         tool_usage("--stop: an empty string");
-    return (struct hk_bytes){(const uint8_t *)value, strlen(value)};
+    return hk_bytes_of(value);
 }
 
 static double parse_penalty(const char *name, const char *value)

@@ -30,8 +30,7 @@ enum hk_status hk_adapter_base_find(const struct hk_adapter_base *b, const char 
     const char *output = hk_tensor_role_name(HK_ROLE_OUTPUT),
                *embedding = hk_tensor_role_name(HK_ROLE_EMBEDDING);
     enum hk_status st =
-        hk_name_from_hf(b->model.family, b->model.layers,
-                        (struct hk_bytes){(const uint8_t *)name, strlen(name)}, own, err);
+        hk_name_from_hf(b->model.family, b->model.layers, hk_bytes_of(name), own, err);
     if (st != HK_OK)
         return st;
     const bool head = strcmp(own, output) == 0;

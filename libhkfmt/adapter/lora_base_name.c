@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/lora.h"
-#include "libhkfmt/base/utf8.h"
+#include "libhkfmt/hkmodel.h"
 
 static const char hub[] = "https://huggingface.co/";
 

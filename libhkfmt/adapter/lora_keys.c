@@ -2,13 +2,8 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/base/bytes.h"
 #include "libhkfmt/model/model.h"
-
-static bool begins(struct hk_bytes s, const char *prefix)
-{
-    const size_t n = strlen(prefix);
-    return s.n >= n && memcmp(s.p, prefix, n) == 0;
-}
 
 bool hk_lora_is_gguf(const struct hk_file *f)
 {
@@ -17,7 +12,7 @@ bool hk_lora_is_gguf(const struct hk_file *f)
     if (type != NULL && hk_kv_string(type, &value, NULL) == HK_OK && hk_bytes_are(value, "adapter"))
         return true;
     for (size_t i = 0; i < hk_kv_count(f); i++)
-        if (begins(hk_kv_at(f, i)->key, "adapter."))
+        if (hk_bytes_begin_with(hk_kv_at(f, i)->key, "adapter."))
             return true;
     return false;
 }
@@ -40,7 +35,7 @@ static enum hk_status need_text(const struct hk_file *f, const char *name, struc
 static enum hk_status need(const struct hk_file *f, const char *name, const char *wanted,
                            struct hk_error *err)
 {
-    return need_text(f, name, (struct hk_bytes){(const uint8_t *)wanted, strlen(wanted)}, err);
+    return need_text(f, name, hk_bytes_of(wanted), err);
 }
 
 /* The base's own, or what the base's family is called in GGUF. */
@@ -111,9 +106,10 @@ enum hk_status hk_lora_check_keys(const struct hk_file *f, const struct hk_file 
         st = need_architecture(f, base, err);
     for (size_t i = 0; st == HK_OK && i < hk_kv_count(f); i++) {
         const struct hk_kv *kv = hk_kv_at(f, i);
-        if (begins(kv->key, "adapter."))
+        if (hk_bytes_begin_with(kv->key, "adapter."))
             st = check_own(kv, err);
-        else if (!begins(kv->key, "general.") && !begins(kv->key, "hk.gguf."))
+        else if (!hk_bytes_begin_with(kv->key, "general.") &&
+                 !hk_bytes_begin_with(kv->key, "hk.gguf."))
             st = check_base(kv, base, err);
     }
     return st;

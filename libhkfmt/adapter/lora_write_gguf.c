@@ -170,7 +170,7 @@ static enum hk_status widen_tensor(struct gguf_lora *g, size_t i, struct hk_erro
 static enum hk_status reorder_b(struct gguf_lora *g, size_t i, const char *base,
                                 struct hk_error *err)
 {
-    const struct hk_bytes name = {(const uint8_t *)base, strlen(base)};
+    const struct hk_bytes name = hk_bytes_of(base);
     const uint32_t heads = hk_rotating_heads(&g->base.model, name);
     if (!g->base.model.family->pairs_in_gguf || heads == 0)
         return HK_OK;
@@ -199,8 +199,7 @@ static enum hk_status take_pair_half(struct gguf_lora *g, size_t i, const char *
     if (n < 0 || (size_t)n >= sizeof weight)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "module %s: the name is too long", module);
     enum hk_status st =
-        hk_name_from_hf(g->base.model.family, g->base.model.layers,
-                        (struct hk_bytes){(const uint8_t *)weight, strlen(weight)}, base, err);
+        hk_name_from_hf(g->base.model.family, g->base.model.layers, hk_bytes_of(weight), base, err);
     if (st == HK_OK)
         st = widen_tensor(g, i, err);
     if (st == HK_OK && embedding && !b) /* its rows are looked up */

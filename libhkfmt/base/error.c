@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libhkfmt/base/utf8.h"
+#include "libhkfmt/hkmodel.h"
 
 const char *hk_status_name(enum hk_status s)
 {
@@ -27,21 +27,6 @@ const char *hk_version(void)
     return HK_VERSION;
 }
 
-bool hk_bytes_are(struct hk_bytes b, const char *s)
-{
-    return strlen(s) == b.n && memcmp(b.p, s, b.n) == 0;
-}
-
-/* Bytes of the well-formed UTF-8 sequence at S, which ends with a NUL; 0 if there is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-    for (size_t i = 1; i < n; i++)
-        if (s[i] == '\0')
-            return 0;
-    return hk_utf8_valid((struct hk_bytes){s, n}) ? n : 0;
-}
-
 /* Control characters, and what is not UTF-8, are written as \xNN: names come from files and end up
  * on terminals. */
 static bool harmless(const unsigned char *s, size_t n)
@@ -59,8 +44,9 @@ void hk_vline(char *text, size_t size, const char *fmt, va_list ap)
     if (made < 0)
         raw[0] = '\0';
     size_t at = 0;
-    for (const unsigned char *s = (const unsigned char *)raw; *s != '\0';) {
-        size_t n = utf8_length(s);
+    const unsigned char *end = (const unsigned char *)raw + strlen(raw);
+    for (const unsigned char *s = (const unsigned char *)raw; s < end;) {
+        size_t n = hk_utf8_length(s, end);
         bool plain = harmless(s, n);
         size_t need = plain ? n : 4;
         if (at + need >= size)

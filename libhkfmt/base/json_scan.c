@@ -2,6 +2,7 @@
 #include "libhkfmt/base/json_scan.h"
 
 #include "libhkfmt/base/buf.h"
+#include "libhkfmt/base/bytes.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/utf8.h"
 
@@ -100,19 +101,6 @@ static enum hk_json_token string(struct hk_json *j, enum hk_json_token token)
     return token;
 }
 
-static size_t put_utf8(uint8_t *to, uint32_t code)
-{
-    if (code < 0x80) {
-        to[0] = (uint8_t)code;
-        return 1;
-    }
-    size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, code >>= 6)
-        to[i] = (uint8_t)(0x80 | (code & 0x3f));
-    to[0] = (uint8_t)(0xf00 >> n | code);
-    return n;
-}
-
 size_t hk_json_decode(const struct hk_json *j, uint8_t *to)
 {
     const uint8_t *p = j->span.p, *end = p + j->span.n;
@@ -124,7 +112,7 @@ size_t hk_json_decode(const struct hk_json *j, uint8_t *to)
             continue;
         }
         p += escape(p, (size_t)(end - p), &code);
-        n += put_utf8(to + n, code);
+        n += hk_utf8_put(to + n, code);
     }
     return n;
 }
@@ -243,10 +231,10 @@ static enum hk_json_token close_bracket(struct hk_json *j)
 
 static enum hk_json_token word(struct hk_json *j, const char *s, enum hk_json_token token)
 {
-    size_t n = strlen(s);
-    if (j->text.n - j->at < n || memcmp(j->text.p + j->at, s, n) != 0)
+    const struct hk_bytes left = {j->text.p + j->at, j->text.n - j->at};
+    if (!hk_bytes_begin_with(left, s))
         return fail(j, j->at, "no JSON value");
-    j->at += n;
+    j->at += strlen(s);
     return token;
 }
 

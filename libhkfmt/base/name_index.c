@@ -10,18 +10,11 @@ struct sorting {
     hk_name_fn *name;
 };
 
-static int compare_bytes(struct hk_bytes a, struct hk_bytes b)
-{
-    size_t n = a.n < b.n ? a.n : b.n;
-    int c = n > 0 ? memcmp(a.p, b.p, n) : 0;
-    return c != 0 ? c : (a.n > b.n) - (a.n < b.n);
-}
-
 static int compare_entries(const void *pa, const void *pb, void *arg)
 {
     const struct sorting *s = arg;
     uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
-    int c = compare_bytes(s->name(s->table, a), s->name(s->table, b));
+    int c = hk_bytes_compare(s->name(s->table, a), s->name(s->table, b));
     return c != 0 ? c : (a > b) - (a < b);
 }
 
@@ -31,8 +24,8 @@ static size_t unique(uint32_t *order, size_t count, const struct sorting *s,
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        bool again = kept > 0 && compare_bytes(s->name(s->table, order[kept - 1]),
-                                               s->name(s->table, order[i])) == 0;
+        bool again = kept > 0 && hk_bytes_compare(s->name(s->table, order[kept - 1]),
+                                                  s->name(s->table, order[i])) == 0;
         if (!again)
             order[kept++] = order[i];
         else if (duplicate != NULL)
@@ -64,7 +57,7 @@ size_t hk_index_find(const struct hk_index *x, const void *table, hk_name_fn *na
     size_t low = 0, high = x->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int c = compare_bytes(name(table, x->order[middle]), key);
+        int c = hk_bytes_compare(name(table, x->order[middle]), key);
         if (c == 0)
             return x->order[middle];
         if (c < 0)

@@ -82,3 +82,16 @@ bool hk_utf8_valid(struct hk_bytes b)
         n = hk_utf8_length(p, end);
     return n > 0;
 }
+
+size_t hk_utf8_put(uint8_t *to, uint32_t code)
+{
+    if (code < 0x80) {
+        to[0] = (uint8_t)code;
+        return 1;
+    }
+    size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, code >>= 6)
+        to[i] = (uint8_t)(0x80 | (code & 0x3f));
+    to[0] = (uint8_t)(0xf00 >> n | code);
+    return n;
+}

@@ -1,11 +1,10 @@
-/* UTF-8. */
+/* UTF-8 being written; hkmodel.h declares how it is read. */
 #ifndef HK_UTF8_H
 #define HK_UTF8_H
 
-#include "libhkfmt/hkfmt.h"
+#include "libhkfmt/hkmodel.h"
 
-/* Whether B is UTF-8. Overlong forms, surrogates and values past U+10FFFF are not, as in RFC 3629.
- */
-bool hk_utf8_valid(struct hk_bytes b);
+/* Write code point CODE to TO, which has room for 4 bytes; returns how many it takes. */
+size_t hk_utf8_put(uint8_t *to, uint32_t code);
 
 #endif

@@ -300,7 +300,7 @@ static enum hk_status note_merged(struct merging *m, const struct hk_merge_item 
     json_decref(list);
     if (text == NULL)
         return hk_fail_nomem(err);
-    hk_kvlist_json(&m->v->kvs, "hk.merged", (struct hk_bytes){(const uint8_t *)text, strlen(text)});
+    hk_kvlist_json(&m->v->kvs, "hk.merged", hk_bytes_of(text));
     free(text);
     return HK_OK;
 }

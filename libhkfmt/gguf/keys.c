@@ -6,10 +6,10 @@
 
 #include <stdlib.h>
 
-#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/kvlist.h"
+#include "libhkfmt/hkmodel.h"
 
 static const struct hk_bytes types_key = {(const uint8_t *)"hk.gguf.types", 13};
 
@@ -77,8 +77,7 @@ enum hk_status hk_gguf_note_source(const struct hk_file *f, struct hk_writer *w,
     if (st == HK_OK)
         st = hk_writer_set_int(w, "hk.source.gguf_version", f->header.version_major, err);
     if (st == HK_OK && types != NULL)
-        st = hk_writer_set(w, types_key, HK_META_JSON,
-                           (struct hk_bytes){(const uint8_t *)types, strlen(types)}, err);
+        st = hk_writer_set(w, types_key, HK_META_JSON, hk_bytes_of(types), err);
     free(types);
     return st;
 }

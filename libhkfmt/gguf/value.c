@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/number.h"
-#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hkmodel.h"
 
 /* ---- value types ---- */
 

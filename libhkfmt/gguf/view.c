@@ -88,7 +88,7 @@ static enum hk_status pad_token_names(struct gguf_making *m, const struct hk_arr
         }
         char *name = made + (size_t)(i - tokens->count) * HK_VOCAB_PADDING_SIZE;
         hk_vocab_put_padding(i, name);
-        names[i] = (struct hk_bytes){(const uint8_t *)name, strlen(name)};
+        names[i] = hk_bytes_of(name);
     }
     hk_kvlist_strings(&m->v->kvs, hk_vocab_key(HK_VOCAB_TOKENS), names, all);
     free(names);

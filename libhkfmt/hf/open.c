@@ -254,15 +254,14 @@ static enum hk_status check_vocabulary(const struct opening *o)
 static struct hk_kv *find_kv(struct hk_kv *kvs, size_t count, struct hk_bytes key)
 {
     for (size_t i = 0; i < count; i++)
-        if (kvs[i].key.n == key.n && memcmp(kvs[i].key.p, key.p, key.n) == 0)
+        if (hk_bytes_equal(kvs[i].key, key))
             return &kvs[i];
     return NULL;
 }
 
 static bool same_value(const struct hk_kv *a, const struct hk_kv *b)
 {
-    return a->type == b->type && a->value.n == b->value.n &&
-           (a->value.n == 0 || memcmp(a->value.p, b->value.p, a->value.n) == 0);
+    return a->type == b->type && hk_bytes_equal(a->value, b->value);
 }
 
 /* What __metadata__ says of a key that is settled already: nothing more, or, of where the model

@@ -36,7 +36,7 @@ enum hk_status hk_side_files_add(struct hk_side_files *s, const char *name, stru
 static double read_back(const char *text)
 {
     double d = 0;
-    hk_parse_json_double((struct hk_bytes){(const uint8_t *)text, strlen(text)}, &d);
+    hk_parse_json_double(hk_bytes_of(text), &d);
     return d;
 }
 

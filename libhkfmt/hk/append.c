@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/options.h"
 #include "libhkfmt/base/sha256.h"
@@ -227,19 +228,6 @@ static enum hk_status check_record(const struct hk_appender *a, const struct hk_
     return HK_OK;
 }
 
-static enum hk_status room(struct hk_appender *a, struct hk_error *err)
-{
-    if (a->count < a->room)
-        return HK_OK;
-    const size_t more = a->room == 0 ? 4 : 2 * a->room;
-    struct pending *records = reallocarray(a->records, more, sizeof *records);
-    if (records == NULL)
-        return hk_fail_nomem(err);
-    a->records = records;
-    a->room = more;
-    return HK_OK;
-}
-
 /* Its header stays zero for now. */
 static enum hk_status begin(struct hk_appender *a, const struct hk_new_record *r,
                             struct hk_error *err)
@@ -272,7 +260,9 @@ enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_recor
     if (status == HK_OK)
         status = close_record(a, err);
     if (status == HK_OK)
-        status = room(a, err);
+        status = hk_grow(&a->records, &a->room, a->count + 1, sizeof *a->records)
+                     ? HK_OK
+                     : hk_fail_nomem(err);
     if (status == HK_OK)
         status = hk_sha256_new(&a->hash, err);
     if (status == HK_OK && a->count == 0)
@@ -312,8 +302,7 @@ enum hk_status hk_append_switch(struct hk_appender *a, const struct hk_new_recor
     bool found = false;
     for (size_t i = 0; st == HK_OK && i < f->record_count; i++) {
         const struct hk_bytes name = sorted[i]->name;
-        if (name.n != r->name.n || (name.n > 0 && memcmp(name.p, r->name.p, name.n) != 0) ||
-            (i > 0 && hk_same_switch(sorted[i - 1], sorted[i])))
+        if (!hk_bytes_equal(name, r->name) || (i > 0 && hk_same_switch(sorted[i - 1], sorted[i])))
             continue;
         found = true;
         st = append_switch(a, r, sorted[i], err);

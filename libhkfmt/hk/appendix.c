@@ -4,6 +4,7 @@
 
 #include "libhkfmt/base/bytes.h"
 #include "libhkfmt/base/fault.h"
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/hk/ends.h"
@@ -106,19 +107,6 @@ static void take_padding(struct walk *w, const struct hk_record *r, size_t i)
                   n < want ? "the file ends inside its padding" : "padding is not zero");
 }
 
-static enum hk_status room_for(struct hk_file *f, size_t *capacity, struct hk_error *err)
-{
-    if (f->record_count < *capacity)
-        return HK_OK;
-    size_t more = *capacity == 0 ? 16 : 2 * *capacity;
-    struct hk_record *grown = reallocarray(f->records, more, sizeof *grown);
-    if (grown == NULL)
-        return hk_fail_nomem(err);
-    f->records = grown;
-    *capacity = more;
-    return HK_OK;
-}
-
 /* Nothing is torn that a writer is writing just now. */
 static void report_torn(struct walk *w, size_t i)
 {
@@ -164,9 +152,8 @@ static enum hk_status walk_records(struct walk *w)
                 report_torn(w, f->record_count);
             return w->st;
         }
-        enum hk_status st = room_for(f, &capacity, w->err);
-        if (st != HK_OK)
-            return st;
+        if (!hk_grow(&f->records, &capacity, f->record_count + 1, sizeof *f->records))
+            return hk_fail_nomem(w->err);
         size_t i = f->record_count++;
         f->records[i] = r;
         check_record(w->s, &f->records[i], i);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/name_index.h"
@@ -36,14 +37,8 @@ void hk_edit_discard(struct hk_edit **edit)
 
 enum hk_status hk_add_change(struct hk_changes *c, const struct hk_kv *kv, struct hk_error *err)
 {
-    if (c->count == c->room) {
-        size_t more = c->room == 0 ? 64 : c->room * 2;
-        struct hk_change *list = reallocarray(c->list, more, sizeof *list);
-        if (list == NULL)
-            return hk_fail_nomem(err);
-        c->list = list;
-        c->room = more;
-    }
+    if (!hk_grow(&c->list, &c->room, c->count + 1, sizeof *c->list))
+        return hk_fail_nomem(err);
     c->list[c->count++] = (struct hk_change){.kv = *kv};
     return HK_OK;
 }
@@ -139,11 +134,6 @@ static const struct hk_kv *find(const struct hk_edit *e, struct hk_bytes key)
     return i == SIZE_MAX ? NULL : &f->kvs[i];
 }
 
-static bool same_bytes(struct hk_bytes a, struct hk_bytes b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
 /* Keys that say how the file is laid out. */
 static enum hk_status check_key(struct hk_bytes key, struct hk_error *err)
 {
@@ -167,7 +157,7 @@ enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key, enum hk_meta_
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "key %.*s: value of %zu bytes for type %d",
                        HK_STR(key), value.n, (int)type);
     const struct hk_kv *has = find(e, key);
-    bool equal = has != NULL && has->type == type && same_bytes(has->value, value);
+    bool equal = has != NULL && has->type == type && hk_bytes_equal(has->value, value);
     enum hk_status status = equal ? HK_OK : check_key(key, err);
     struct hk_kv kv = {.type = (uint8_t)type};
     if (status == HK_OK &&
@@ -258,7 +248,7 @@ static bool is_new(const struct hk_file *f, const struct hk_new_metadata *m)
 {
     const struct hk_header *h = &f->header;
     return m->count != h->metadata_kv_count || m->bytes.n != h->metadata_size ||
-           !same_bytes(f->metadata, (struct hk_bytes){m->bytes.p, m->bytes.n});
+           !hk_bytes_equal(f->metadata, (struct hk_bytes){m->bytes.p, m->bytes.n});
 }
 
 /* Whether an edit that was broken off left something to be put in order, or the reference did. */

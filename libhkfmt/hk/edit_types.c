@@ -3,11 +3,11 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/gguf/keys.h"
 #include "libhkfmt/hk/edit.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hkmodel.h"
 
 static const struct hk_bytes types_key = {(const uint8_t *)"hk.gguf.types", 13};
 
@@ -77,8 +77,7 @@ static enum hk_status settle(json_t *types, const struct hk_kv *old, const struc
 
 static bool is_new(const struct hk_kv *old, const struct hk_kv *now)
 {
-    return old == NULL || old->type != now->type || old->value.n != now->value.n ||
-           (now->value.n > 0 && memcmp(old->value.p, now->value.p, now->value.n) != 0);
+    return old == NULL || old->type != now->type || !hk_bytes_equal(old->value, now->value);
 }
 
 static enum hk_status settle_all(const struct hk_changes *c, const struct hk_file *f, json_t *types,
@@ -118,8 +117,7 @@ static enum hk_status change_record(struct hk_changes *c, const json_t *types,
 static bool is_touched(const struct hk_changes *c, struct hk_bytes key)
 {
     for (size_t i = 0; i < c->count; i++)
-        if (c->list[i].touched && c->list[i].kv.key.n == key.n &&
-            memcmp(c->list[i].kv.key.p, key.p, key.n) == 0)
+        if (c->list[i].touched && hk_bytes_equal(c->list[i].kv.key, key))
             return true;
     return false;
 }

@@ -2,14 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/kvlist.h"
-
-static struct hk_bytes text(const char *s)
-{
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
 
 static void fail(struct hk_kvlist *l, struct hk_bytes key, enum hk_status status)
 {
@@ -22,14 +18,14 @@ static void fail(struct hk_kvlist *l, struct hk_bytes key, enum hk_status status
 static struct hk_kv *find(const struct hk_kvlist *l, struct hk_bytes key)
 {
     for (size_t i = 0; i < l->count; i++)
-        if (l->kvs[i].key.n == key.n && memcmp(l->kvs[i].key.p, key.p, key.n) == 0)
+        if (hk_bytes_equal(l->kvs[i].key, key))
             return &l->kvs[i];
     return NULL;
 }
 
 const struct hk_kv *hk_kvlist_find(const struct hk_kvlist *l, const char *key)
 {
-    return find(l, text(key));
+    return find(l, hk_bytes_of(key));
 }
 
 /* N bytes of the arena, which is never NULL for N = 0 either. */
@@ -45,15 +41,9 @@ static uint8_t *room(struct hk_kvlist *l, struct hk_bytes key, uint64_t n)
 
 static struct hk_kv *append(struct hk_kvlist *l, struct hk_bytes key)
 {
-    if (l->count == l->room) {
-        size_t more = l->room == 0 ? 64 : l->room * 2;
-        struct hk_kv *kvs = reallocarray(l->kvs, more, sizeof *kvs);
-        if (kvs == NULL) {
-            fail(l, key, HK_E_NOMEM);
-            return NULL;
-        }
-        l->kvs = kvs;
-        l->room = more;
+    if (!hk_grow(&l->kvs, &l->room, l->count + 1, sizeof *l->kvs)) {
+        fail(l, key, HK_E_NOMEM);
+        return NULL;
     }
     uint8_t *p = room(l, key, key.n);
     if (p == NULL)
@@ -93,37 +83,37 @@ void hk_kvlist_set(struct hk_kvlist *l, struct hk_bytes key, enum hk_meta_type t
 
 void hk_kvlist_string(struct hk_kvlist *l, const char *key, struct hk_bytes value)
 {
-    hk_kvlist_set(l, text(key), HK_META_STRING, value);
+    hk_kvlist_set(l, hk_bytes_of(key), HK_META_STRING, value);
 }
 
 void hk_kvlist_text(struct hk_kvlist *l, const char *key, const char *value)
 {
-    hk_kvlist_string(l, key, text(value));
+    hk_kvlist_string(l, key, hk_bytes_of(value));
 }
 
 void hk_kvlist_json(struct hk_kvlist *l, const char *key, struct hk_bytes value)
 {
-    hk_kvlist_set(l, text(key), HK_META_JSON, value);
+    hk_kvlist_set(l, hk_bytes_of(key), HK_META_JSON, value);
 }
 
 void hk_kvlist_int(struct hk_kvlist *l, const char *key, int64_t v)
 {
     uint8_t p[8];
     put64(p, (uint64_t)v);
-    hk_kvlist_set(l, text(key), HK_META_INT64, (struct hk_bytes){p, sizeof p});
+    hk_kvlist_set(l, hk_bytes_of(key), HK_META_INT64, (struct hk_bytes){p, sizeof p});
 }
 
 void hk_kvlist_float(struct hk_kvlist *l, const char *key, double v)
 {
     uint8_t p[8];
     put_f64(p, (double)(float)v);
-    hk_kvlist_set(l, text(key), HK_META_FLOAT64, (struct hk_bytes){p, sizeof p});
+    hk_kvlist_set(l, hk_bytes_of(key), HK_META_FLOAT64, (struct hk_bytes){p, sizeof p});
 }
 
 void hk_kvlist_bool(struct hk_kvlist *l, const char *key, bool v)
 {
     uint8_t p = v;
-    hk_kvlist_set(l, text(key), HK_META_BOOL, (struct hk_bytes){&p, 1});
+    hk_kvlist_set(l, hk_bytes_of(key), HK_META_BOOL, (struct hk_bytes){&p, 1});
 }
 
 static void blob_head(uint8_t *p, enum hk_array_kind kind, uint32_t count)
@@ -139,10 +129,10 @@ void hk_kvlist_strings(struct hk_kvlist *l, const char *key, const struct hk_byt
     uint64_t size = table;
     for (uint32_t i = 0; i < count; i++)
         if (!add_ok(size, v[i].n, &size)) {
-            fail(l, text(key), HK_E_RANGE);
+            fail(l, hk_bytes_of(key), HK_E_RANGE);
             return;
         }
-    uint8_t *p = room(l, text(key), size);
+    uint8_t *p = room(l, hk_bytes_of(key), size);
     if (p == NULL)
         return;
     blob_head(p, HK_ARRAY_STRING, count);
@@ -154,7 +144,7 @@ void hk_kvlist_strings(struct hk_kvlist *l, const char *key, const struct hk_byt
         to += v[i].n;
     }
     put32(p + table - 4, (uint32_t)(size - table));
-    put(l, text(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
+    put(l, hk_bytes_of(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
 }
 
 /* COUNT words of 32 bits. */
@@ -162,7 +152,7 @@ static void words(struct hk_kvlist *l, const char *key, enum hk_array_kind kind,
                   uint32_t count)
 {
     const uint64_t size = 8 + 4 * (uint64_t)count;
-    uint8_t *p = room(l, text(key), size);
+    uint8_t *p = room(l, hk_bytes_of(key), size);
     if (p == NULL)
         return;
     blob_head(p, kind, count);
@@ -171,7 +161,7 @@ static void words(struct hk_kvlist *l, const char *key, enum hk_array_kind kind,
         memcpy(&word, (const uint8_t *)v + 4 * (uint64_t)i, sizeof word);
         put32(p + 8 + 4 * (uint64_t)i, word);
     }
-    put(l, text(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
+    put(l, hk_bytes_of(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
 }
 
 void hk_kvlist_f32s(struct hk_kvlist *l, const char *key, const float *v, uint32_t count)
@@ -186,7 +176,7 @@ void hk_kvlist_i32s(struct hk_kvlist *l, const char *key, const int32_t *v, uint
 
 void hk_kvlist_remove(struct hk_kvlist *l, const char *key)
 {
-    struct hk_kv *kv = find(l, text(key));
+    struct hk_kv *kv = find(l, hk_bytes_of(key));
     if (kv == NULL)
         return;
     l->count--;

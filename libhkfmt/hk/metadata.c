@@ -6,7 +6,6 @@
 #include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/json_tree.h"
-#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/hk/scan.h"
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/hkmodel.h"

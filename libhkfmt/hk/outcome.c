@@ -40,11 +40,6 @@ static enum hk_status parse_as(struct hk_file **out, const struct hk_source *src
     return st;
 }
 
-static bool equal(struct hk_bytes a, struct hk_bytes b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
 static bool same_record(const struct hk_record *r, uint64_t offset, const uint8_t *header)
 {
     uint8_t is[HK_RECORD_HEADER_SIZE];
@@ -60,7 +55,8 @@ static bool has_records(const struct hk_outcome *o, const struct hk_file *now)
         const struct hk_record *old = &o->old->records[i];
         hk_encode_record(old, was);
         same = same_record(&now->records[i], old->offset, was) &&
-               equal(now->records[i].name, old->name) && equal(now->records[i].target, old->target);
+               hk_bytes_equal(now->records[i].name, old->name) &&
+               hk_bytes_equal(now->records[i].target, old->target);
     }
     for (size_t i = 0; same && i < o->added_count; i++)
         same = same_record(&now->records[o->kept + i], o->added[i].offset, o->added[i].header);
@@ -71,9 +67,9 @@ static bool has_records(const struct hk_outcome *o, const struct hk_file *now)
 static const char *difference(const struct hk_outcome *o, const struct hk_file *now)
 {
     const struct hk_header *h = &now->header, *was = &o->old->header;
-    if (h->metadata_kv_count != o->pairs || !equal(now->metadata, o->metadata))
+    if (h->metadata_kv_count != o->pairs || !hk_bytes_equal(now->metadata, o->metadata))
         return "its metadata would not be what was asked for";
-    if (h->tensor_count != was->tensor_count || !equal(now->table, o->old->table) ||
+    if (h->tensor_count != was->tensor_count || !hk_bytes_equal(now->table, o->old->table) ||
         h->alignment != was->alignment || h->tensor_data_offset != was->tensor_data_offset)
         return "its tensor table would not be the same";
     if (!has_records(o, now))

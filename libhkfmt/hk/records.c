@@ -66,19 +66,12 @@ enum hk_crc hk_record_crc(const struct hk_file *f, size_t i)
 /* ---- states: later records without data switch those of their type, name and target on or off
  * ---- */
 
-static int compare_bytes(struct hk_bytes a, struct hk_bytes b)
-{
-    const size_t n = a.n < b.n ? a.n : b.n;
-    const int order = n > 0 ? memcmp(a.p, b.p, n) : 0;
-    return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
-}
-
 static int compare_switches(const struct hk_record *a, const struct hk_record *b)
 {
-    int order = compare_bytes(a->name, b->name);
+    int order = hk_bytes_compare(a->name, b->name);
     if (order == 0)
         order = (a->type > b->type) - (a->type < b->type);
-    return order != 0 ? order : compare_bytes(a->target, b->target);
+    return order != 0 ? order : hk_bytes_compare(a->target, b->target);
 }
 
 bool hk_same_switch(const struct hk_record *a, const struct hk_record *b)
@@ -151,7 +144,7 @@ enum hk_status hk_no_record(const struct hk_file *f, const struct hk_record *con
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %.*s: the file has none",
                        HK_STR(name));
     for (size_t i = 0; i < f->record_count && !cut; i++) {
-        if (i > 0 && compare_bytes(sorted[i]->name, sorted[i - 1]->name) == 0)
+        if (i > 0 && hk_bytes_compare(sorted[i]->name, sorted[i - 1]->name) == 0)
             continue;
         cut = sorted[i]->name.n > sizeof list - sizeof ", ..." - used;
         if (!cut)
@@ -171,7 +164,7 @@ enum hk_status hk_record_find(const struct hk_file *f, struct hk_bytes name, siz
     for (size_t i = 0; i < f->record_count; i++) {
         const struct hk_record *r = sorted[i];
         const bool is_switch = r->data_size == 0 && i > 0 && hk_same_switch(sorted[i - 1], r);
-        if (!is_switch && compare_bytes(r->name, name) == 0 && (last == NULL || r > last))
+        if (!is_switch && hk_bytes_compare(r->name, name) == 0 && (last == NULL || r > last))
             last = r;
     }
     enum hk_status st = last != NULL ? HK_OK : hk_no_record(f, sorted, name, err);

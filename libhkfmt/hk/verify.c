@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/sha256.h"
@@ -217,17 +218,10 @@ struct hk_fault_list {
 static void hk_note_fault(void *list, const struct hk_fault *fault)
 {
     struct hk_fault_list *l = list;
-    if (l->count == l->room) {
-        size_t more = l->room == 0 ? 16 : 2 * l->room;
-        struct hk_fault *grown = reallocarray(l->list, more, sizeof *grown);
-        if (grown == NULL) {
-            l->lost = true;
-            return;
-        }
-        l->list = grown;
-        l->room = more;
-    }
-    l->list[l->count++] = *fault;
+    if (hk_grow(&l->list, &l->room, l->count + 1, sizeof *l->list))
+        l->list[l->count++] = *fault;
+    else
+        l->lost = true;
 }
 
 static enum hk_status parse_thoroughly(void *arg, struct hk_file *f, const struct hk_source *src,

@@ -5,6 +5,7 @@
 
 #include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/fault.h"
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/name_index.h"
 #include "libhkfmt/base/options.h"
@@ -81,29 +82,14 @@ void hk_writer_free(struct hk_writer **writer)
     *writer = NULL;
 }
 
-/* LIST with room for one more element of SIZE bytes; NULL (and LIST as it was) when out of memory.
- */
-static void *room(void *list, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return list;
-    size_t more = *capacity == 0 ? 64 : *capacity * 2;
-    void *grown = reallocarray(list, more, size);
-    if (grown != NULL)
-        *capacity = more;
-    return grown;
-}
-
 /* ---- describing ---- */
 
 static enum hk_status append_pair(struct hk_writer *w, struct hk_bytes key, enum hk_meta_type type,
                                   struct hk_bytes value, struct hk_error *err)
 {
     struct pair pair = {.type = type};
-    struct pair *pairs = room(w->pairs, w->pair_count, &w->pair_room, sizeof *pairs);
-    if (pairs == NULL)
+    if (!hk_grow(&w->pairs, &w->pair_room, w->pair_count + 1, sizeof *w->pairs))
         return hk_fail_nomem(err);
-    w->pairs = pairs;
     if (!hk_arena_keep(&w->arena, key, &pair.key) || !hk_arena_keep(&w->arena, value, &pair.value))
         return hk_fail_nomem(err);
     w->pairs[w->pair_count++] = pair;
@@ -176,10 +162,8 @@ enum hk_status hk_writer_add(struct hk_writer *w, const struct hk_tensor *t, siz
     if (status != HK_OK)
         return status;
     struct entry e = {.t = *t, .shared = shared};
-    struct entry *entries = room(w->entries, w->entry_count, &w->entry_room, sizeof *entries);
-    if (entries == NULL)
+    if (!hk_grow(&w->entries, &w->entry_room, w->entry_count + 1, sizeof *w->entries))
         return hk_fail_nomem(err);
-    w->entries = entries;
     if (!hk_arena_keep(&w->arena, t->name, &e.t.name))
         return hk_fail_nomem(err);
     e.t.block_size = t->block_size == 0 ? 32 : t->block_size;

@@ -74,8 +74,7 @@ const char *hk_architecture(size_t i)
         const char *own = k < FAMILIES ? family->architecture : family->also, *name;
         if (own == NULL)
             continue;
-        first =
-            hk_family_of_architecture((struct hk_bytes){(const uint8_t *)own, strlen(own)}, &name);
+        first = hk_family_of_architecture(hk_bytes_of(own), &name);
         if (first == family && i-- == 0)
             return name;
     }

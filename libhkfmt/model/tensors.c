@@ -218,19 +218,14 @@ bool hk_has_shape_of(const struct hk_tensor *t, const struct hk_model_tensor *wa
 
 /* ---- one matrix for embedding and output ---- */
 
-static bool same_section(struct hk_bytes a, struct hk_bytes b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
 bool hk_tensors_are_equal(const struct hk_file *f, const struct hk_tensor *a,
                           const struct hk_tensor *b)
 {
     return a->type == b->type && a->layout == b->layout && a->sparsity == b->sparsity &&
            a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
-           same_section(hk_tensor_data(f, a), hk_tensor_data(f, b)) &&
-           same_section(hk_tensor_scales(f, a), hk_tensor_scales(f, b)) &&
-           same_section(hk_tensor_residual(f, a), hk_tensor_residual(f, b));
+           hk_bytes_equal(hk_tensor_data(f, a), hk_tensor_data(f, b)) &&
+           hk_bytes_equal(hk_tensor_scales(f, a), hk_tensor_scales(f, b)) &&
+           hk_bytes_equal(hk_tensor_residual(f, a), hk_tensor_residual(f, b));
 }
 
 enum hk_status hk_output_is_tied(const struct hk_file *f, bool also_equal, bool *tied,

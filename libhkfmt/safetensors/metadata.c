@@ -12,10 +12,10 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/name_index.h"
 #include "libhkfmt/base/number.h"
-#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/gguf/keys.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/kvlist.h"
+#include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
 
 /* ---- reading ---- */
@@ -494,11 +494,6 @@ static enum hk_status put_metadata_member(struct members *m, const struct hk_kv 
     return put_typed_pair(m->b, &m->types, kv, err);
 }
 
-static struct hk_bytes bytes_of_text(const char *s)
-{
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
-
 /* What a .hk made from GGUF F would have too, so that types that .hk does not tell apart stay. */
 static enum hk_status put_gguf_source(struct members *m, const struct hk_file *f,
                                       struct hk_error *err)
@@ -508,9 +503,9 @@ static enum hk_status put_gguf_source(struct members *m, const struct hk_file *f
     put64(version, f->header.version_major);
     enum hk_status st = hk_gguf_types_text(f, &types, err);
     struct hk_kv kvs[] = {
-        {bytes_of_text("hk.source.format"), bytes_of_text("gguf"), .type = HK_META_STRING},
-        {bytes_of_text("hk.source.gguf_version"), {version, sizeof version}, .type = HK_META_INT64},
-        {bytes_of_text("hk.gguf.types"), bytes_of_text(types != NULL ? types : ""),
+        {hk_bytes_of("hk.source.format"), hk_bytes_of("gguf"), .type = HK_META_STRING},
+        {hk_bytes_of("hk.source.gguf_version"), {version, sizeof version}, .type = HK_META_INT64},
+        {hk_bytes_of("hk.gguf.types"), hk_bytes_of(types != NULL ? types : ""),
          .type = HK_META_JSON},
     };
     for (size_t i = 0; st == HK_OK && i < (types != NULL ? 3 : 2); i++)

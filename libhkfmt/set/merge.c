@@ -257,8 +257,7 @@ static struct hk_bytes kv_key_at(const void *kvs, size_t i)
 
 static bool is_same_value(const struct hk_kv *a, const struct hk_kv *b)
 {
-    return a->type == b->type && a->value.n == b->value.n &&
-           (a->value.n == 0 || memcmp(a->value.p, b->value.p, a->value.n) == 0);
+    return a->type == b->type && hk_bytes_equal(a->value, b->value);
 }
 
 /* Metadata is the first file's. Another one may have a copy, as older writers put there, which does

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/json_scan.h"
-#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/convert/convert.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
@@ -231,7 +230,7 @@ static void put_index_metadata(struct hk_buf *b, const struct hk_saving *s)
 static void put_index_tensors(struct hk_buf *b, const struct hk_saving *s, size_t shard,
                               const char *file)
 {
-    const struct hk_bytes name = {(const uint8_t *)file, strlen(file)};
+    const struct hk_bytes name = hk_bytes_of(file);
     for (size_t i = s->plan.first[shard]; i < s->plan.first[shard + 1]; i++) {
         hk_buf_text(b, i > 0 ? ",\n    " : "\n    ");
         hk_json_quote(b, s->whole->tensors[i].name);

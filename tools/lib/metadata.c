@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/lib/metadata.h"
 
 enum {
@@ -128,7 +129,7 @@ static char *numbered_metadata_key(const struct hk_file *f, struct hk_bytes key,
 char *metadata_key(const struct hk_file *f, size_t i)
 {
     struct hk_bytes key = hk_kv_at(f, i)->key;
-    if (!tool_is_utf8(key) || memchr(key.p, '\0', key.n) != NULL)
+    if (!hk_utf8_valid(key) || memchr(key.p, '\0', key.n) != NULL)
         return numbered_metadata_key(f, key, i);
     char *name = strndup((const char *)key.p, key.n);
     if (name == NULL)
@@ -141,7 +142,7 @@ void metadata_put(const struct hk_file *f, bool full, struct tool_json_out *o)
     tool_json_enter(o, "metadata", '{');
     for (size_t i = 0; i < hk_kv_count(f) && !ferror(o->file); i++) {
         const struct hk_kv *kv = hk_kv_at(f, i);
-        if (tool_is_utf8(kv->key)) {
+        if (hk_utf8_valid(kv->key)) {
             tool_json_put_bytes(o, kv->key, metadata_value(kv, full));
             continue;
         }
@@ -160,7 +161,7 @@ enum { VALUE_COLUMNS = 72, NAME_COLUMNS = HK_MAX_NAME };
 void metadata_heading(const struct hk_file *f, const char *name)
 {
     char size[24];
-    tool_escape(stdout, tool_bytes(name));
+    tool_escape(stdout, hk_bytes_of(name));
     printf(": %s, %s\n", hk_format_name(hk_file_format(f)), tool_human_size(hk_file_size(f), size));
 }
 

@@ -158,7 +158,7 @@ enum hk_status record_named(const struct hk_file *f, const char *word, struct hk
 {
     struct hk_merge_item item = {0, 1};
     const char *equals = strrchr(word, '=');
-    enum hk_status st = hk_record_find(f, tool_bytes(word), &item.record, err);
+    enum hk_status st = hk_record_find(f, hk_bytes_of(word), &item.record, err);
     if (st == HK_E_MISSING && equals != NULL) {
         item.scale = tool_double("adapter", equals + 1, -1e6, 1e6);
         st = hk_record_find(f, (struct hk_bytes){(const uint8_t *)word, (size_t)(equals - word)},

@@ -179,9 +179,6 @@ double tool_seconds(void); /* of a clock that only runs forward */
 
 /* ---- text ---- */
 
-struct hk_bytes tool_bytes(const char *s); /* of a C string, without its end */
-bool tool_same_bytes(struct hk_bytes a, struct hk_bytes b);
-bool tool_is_utf8(struct hk_bytes b);
 /* COUNT words with a blank between them; *OUT is the caller's to free. */
 HK_MUST enum hk_status tool_join_words(char **words, int count, struct hk_bytes *out,
                                        struct hk_error *err);

@@ -61,7 +61,7 @@ json_t *tool_json_bytes(struct hk_bytes b)
 {
     if (b.n == 0)
         return json_string("");
-    if (tool_is_utf8(b))
+    if (hk_utf8_valid(b))
         return json_stringn_nocheck((const char *)b.p, b.n);
     size_t length;
     char *text = replace_stray_bytes(b, &length);
@@ -90,7 +90,7 @@ json_t *tool_json_any(struct hk_bytes text)
 
 json_t *tool_json_text(const char *s)
 {
-    return s != NULL ? tool_json_bytes(tool_bytes(s)) : json_null();
+    return s != NULL ? tool_json_bytes(hk_bytes_of(s)) : json_null();
 }
 
 json_t *tool_json_hex(const uint8_t *p, size_t n)

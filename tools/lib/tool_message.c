@@ -39,10 +39,10 @@ __attribute__((format(printf, 3, 0))) static void write_message(const char *file
     }
     fprintf(out, "%s: ", program);
     if (file != NULL) {
-        tool_escape(out, tool_bytes(tool_is_standard(file) ? "standard input" : file));
+        tool_escape(out, hk_bytes_of(tool_is_standard(file) ? "standard input" : file));
         fputs(": ", out);
     }
-    tool_escape(out, tool_bytes(text != NULL ? text : fmt));
+    tool_escape(out, hk_bytes_of(text != NULL ? text : fmt));
     fprintf(out, "%s\n", end);
     clear_bar();
     if (fclose(out) == 0)

@@ -5,31 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct hk_bytes tool_bytes(const char *s)
-{
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
-
-bool tool_same_bytes(struct hk_bytes a, struct hk_bytes b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
-
 size_t tool_utf8(const uint8_t *p, size_t n, uint32_t *code)
 {
     const unsigned length = n > 0 ? hk_utf8_length(p, p + n) : 0;
     if (length > 0)
         *code = hk_utf8_code(p, length);
     return length;
-}
-
-bool tool_is_utf8(struct hk_bytes b)
-{
-    uint32_t code;
-    for (size_t i = 0, n; i < b.n; i += n)
-        if ((n = tool_utf8(b.p + i, b.n - i, &code)) == 0)
-            return false;
-    return true;
 }
 
 enum hk_status tool_join_words(char **words, int count, struct hk_bytes *out, struct hk_error *err)

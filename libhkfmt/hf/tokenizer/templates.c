@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libhkfmt/base/utf8.h"
 #include "libhkfmt/hf/export.h"
+#include "libhkfmt/hkmodel.h"
 
 enum { MAX_NAMED = 64, MAX_NAME = 64 };
 
