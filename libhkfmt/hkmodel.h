@@ -176,6 +176,14 @@ enum hk_added_flag { /* bits of HK_VOCAB_ADDED_FLAGS */
                      HK_ADDED_ALL = 15,
 };
 
+#define HK_VOCAB_SPACE "\xe2\x96\x81" /* U+2581, a space in the pieces of HK_VOCAB_SPM */
+
+/* What holds where a file of kind KIND with COUNT tokens does not say: the id of special token KEY,
+ * -1 for none. */
+HK_API int64_t hk_vocab_default_id(enum hk_vocab_kind kind, enum hk_vocab_key key, uint32_t count);
+/* Likewise the type of token ID, PIECE, where these are special, or -1. */
+HK_API enum hk_token_type hk_vocab_default_type(enum hk_vocab_kind kind, struct hk_bytes piece,
+                                                uint32_t id, int64_t bos, int64_t eos, int64_t unk);
 /* The byte that PIECE, spelled "<0x0A>", stands for; -1 if it is spelled otherwise. */
 HK_API int hk_vocab_byte(struct hk_bytes piece);
 /* Whether PIECE, token ID, is the name that a row of the embedding without a token has in a GGUF:
@@ -184,7 +192,10 @@ HK_API bool hk_vocab_is_padding(struct hk_bytes piece, uint32_t id);
 
 /* ---- split patterns ---- */
 
-enum { HK_PRE_PATTERNS = 6 };
+enum {
+    HK_PRE_PATTERNS = 6,      /* max of a row that is known by name */
+    HK_PRE_MAX_PATTERNS = 16, /* of HK_VOCAB_SPLITS */
+};
 
 /* What a value of tokenizer.ggml.pre stands for. */
 struct hk_pre_tokenizer {
@@ -195,9 +206,11 @@ struct hk_pre_tokenizer {
     bool over_blanks;                     /* a match may go on behind a blank */
     bool costly;                          /* some texts cost more than in proportion to them */
 };
-/* The row called NAME, of static storage; NULL if it is not known. The row "default" serves files
- * that name none. */
-HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
+/* The row, of static storage, that F names under HK_VOCAB_PRE; "default" where it names none.
+ * HK_E_UNSUPPORTED: it is not known. */
+HK_API HK_MUST enum hk_status hk_pre_tokenizer_of_file(const struct hk_pre_tokenizer **out,
+                                                       const struct hk_file *f,
+                                                       struct hk_error *err);
 /* The first row with these N patterns, or other spellings of them; NULL if none has them. */
 HK_API const struct hk_pre_tokenizer *hk_pre_tokenizer_of(const struct hk_bytes *pattern, size_t n);
 

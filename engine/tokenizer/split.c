@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATTERNS = 16 };
-
 struct tok_splits { /* applied one after the other to the pieces of the one before */
-    pcre2_code *code[MAX_PATTERNS];
+    pcre2_code *code[HK_PRE_MAX_PATTERNS];
     unsigned n;
     uint32_t weight; /* max steps between two callouts, in units of work; 0 without callouts */
 };
@@ -154,9 +152,9 @@ static enum hk_status weigh_pattern(struct tok_splits *pre, struct hk_bytes patt
 static enum hk_status add_split_pattern(struct tok_splits *pre, struct hk_bytes pattern,
                                         bool counted, struct hk_error *err)
 {
-    if (pre->n == MAX_PATTERNS || pattern.n > MAX_PATTERN)
+    if (pre->n == HK_PRE_MAX_PATTERNS || pattern.n > MAX_PATTERN)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "%s: more than %d patterns or %d bytes",
-                       hk_vocab_key(HK_VOCAB_SPLITS), MAX_PATTERNS, MAX_PATTERN);
+                       hk_vocab_key(HK_VOCAB_SPLITS), HK_PRE_MAX_PATTERNS, MAX_PATTERN);
     size_t n = 0, at = 0;
     int error = 0;
     char *p = spell_out_spaces(pattern, &n);
@@ -183,11 +181,11 @@ static enum hk_status load_own_splits(struct hke_tokenizer *t, const struct hk_k
     enum hk_status st = hk_kv_array(kv, HK_ARRAY_STRING, &a, err);
     if (st != HK_OK)
         return st;
-    struct hk_bytes pattern[MAX_PATTERNS];
-    for (uint32_t i = 0; i < a.count && i < MAX_PATTERNS; i++)
+    struct hk_bytes pattern[HK_PRE_MAX_PATTERNS];
+    for (uint32_t i = 0; i < a.count && i < HK_PRE_MAX_PATTERNS; i++)
         pattern[i] = hk_array_string(&a, i);
     const struct hk_pre_tokenizer *row =
-        a.count <= MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
+        a.count <= HK_PRE_MAX_PATTERNS ? hk_pre_tokenizer_of(pattern, a.count) : NULL;
     t->known_splits = row != NULL && !row->over_blanks;
     for (uint32_t i = 0; i < a.count && st == HK_OK; i++)
         st = add_split_pattern(t->splits, hk_array_string(&a, i), row == NULL || row->costly, err);
@@ -219,17 +217,9 @@ enum hk_status hke_load_splits(struct hke_tokenizer *t, const struct hk_file *f,
         return hk_fail_nomem(err);
     if (own != NULL)
         return load_own_splits(t, own, err);
-    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PRE);
-    struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
-    enum hk_status st = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
-    if (st != HK_OK)
-        return st;
-    const struct hk_pre_tokenizer *row = hk_pre_tokenizer(name);
-    if (row == NULL)
-        return hk_fail(err, HK_E_UNSUPPORTED, kv != NULL ? kv->offset : HK_NO_OFFSET,
-                       "%s: unknown pre-tokenizer \"%.*s\"", hk_vocab_key(HK_VOCAB_PRE),
-                       HK_STR(name));
-    return load_named_splits(t, row, err);
+    const struct hk_pre_tokenizer *row;
+    enum hk_status st = hk_pre_tokenizer_of_file(&row, f, err);
+    return st == HK_OK ? load_named_splits(t, row, err) : st;
 }
 
 void hke_free_splits(struct tok_splits **p)

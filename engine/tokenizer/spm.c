@@ -8,11 +8,9 @@
 
 #include "engine/tokenizer/grow.h"
 
-static const uint8_t escaped_space[3] = {0xe2, 0x96, 0x81}; /* U+2581 */
-
 static bool is_escaped_space(const uint8_t *p, const uint8_t *end)
 {
-    return end - p >= 3 && memcmp(p, escaped_space, 3) == 0;
+    return end - p >= 3 && memcmp(p, HK_VOCAB_SPACE, 3) == 0;
 }
 
 struct scored {
@@ -146,12 +144,12 @@ static bool escape_spaces(struct hke_text *out, struct hk_bytes text, bool prefi
         return false;
     uint8_t *q = out->p;
     if (prefix) {
-        memcpy(q, escaped_space, 3);
+        memcpy(q, HK_VOCAB_SPACE, 3);
         q += 3;
     }
     for (size_t i = 0; i < text.n; i++) {
         if (text.p[i] == ' ') {
-            memcpy(q, escaped_space, 3);
+            memcpy(q, HK_VOCAB_SPACE, 3);
             q += 3;
         } else {
             *q++ = text.p[i];
@@ -168,7 +166,7 @@ static size_t measure_spm_word(const bool joins[256], const uint8_t *p, const ui
     while (is_escaped_space(q, end))
         q += 3;
     while (q < end) {
-        q = memchr(q, escaped_space[0], (size_t)(end - q));
+        q = memchr(q, HK_VOCAB_SPACE[0], (size_t)(end - q));
         if (q == NULL)
             break;
         bool inner = q >= p + 3 && is_escaped_space(q - 3, end);

@@ -87,21 +87,6 @@ static enum hk_status copy_token_types(struct hke_tokenizer *t, const struct hk_
     return HK_OK;
 }
 
-/* A file without types: what the spelling and the special ids tell. */
-static void guess_token_types(struct hke_tokenizer *t)
-{
-    for (uint32_t i = 0; i < t->piece.n; i++) {
-        bool byte = t->kind == HK_VOCAB_SPM && hk_vocab_byte(tok_string(&t->piece, i)) >= 0;
-        t->type[i] = byte ? HK_TOKEN_BYTE : HK_TOKEN_NORMAL;
-    }
-    if (t->unk >= 0)
-        t->type[t->unk] = HK_TOKEN_UNKNOWN;
-    if (t->bos >= 0)
-        t->type[t->bos] = HK_TOKEN_CONTROL;
-    if (t->eos >= 0)
-        t->type[t->eos] = HK_TOKEN_CONTROL;
-}
-
 static enum hk_status load_token_types(struct hke_tokenizer *t, const struct hk_file *f,
                                        struct hk_error *err)
 {
@@ -110,7 +95,9 @@ static enum hk_status load_token_types(struct hke_tokenizer *t, const struct hk_
         return hk_fail_nomem(err);
     const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_TYPES);
     if (kv == NULL) {
-        guess_token_types(t);
+        for (uint32_t i = 0; i < t->piece.n; i++)
+            t->type[i] = (uint8_t)hk_vocab_default_type(t->kind, tok_string(&t->piece, i), i,
+                                                        t->bos, t->eos, t->unk);
         return HK_OK;
     }
     struct hk_array a;
@@ -144,15 +131,6 @@ enum hk_status hke_load_bool(const struct hk_file *f, enum hk_vocab_key key, boo
 {
     const struct hk_kv *kv = hk_vocab_find(f, key);
     return kv == NULL ? HK_OK : hk_kv_bool(kv, out, err);
-}
-
-/* SentencePiece models that name no special ids use its defaults. */
-static void set_default_ids(struct hke_tokenizer *t)
-{
-    bool spm = t->kind == HK_VOCAB_SPM;
-    t->unk = spm ? 0 : -1;
-    t->bos = spm && t->piece.n > 1 ? 1 : -1;
-    t->eos = spm && t->piece.n > 2 ? 2 : -1;
 }
 
 static bool spelled_as_end(struct hk_bytes piece)
@@ -223,7 +201,9 @@ enum hk_status hke_load_vocabulary(struct hke_tokenizer *t, const struct hk_file
         st = check_score_count(t, f, err);
     if (st != HK_OK)
         return st;
-    set_default_ids(t);
+    t->bos = hk_vocab_default_id(t->kind, HK_VOCAB_BOS, t->piece.n);
+    t->eos = hk_vocab_default_id(t->kind, HK_VOCAB_EOS, t->piece.n);
+    t->unk = hk_vocab_default_id(t->kind, HK_VOCAB_UNK, t->piece.n);
     if ((st = load_special_id(t, f, HK_VOCAB_BOS, &t->bos, err)) != HK_OK ||
         (st = load_special_id(t, f, HK_VOCAB_EOS, &t->eos, err)) != HK_OK ||
         (st = load_special_id(t, f, HK_VOCAB_UNK, &t->unk, err)) != HK_OK ||
@@ -259,7 +239,7 @@ static size_t unescape_spaces(struct hk_bytes piece, uint8_t *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < piece.n;) {
-        if (piece.n - i >= 3 && memcmp(piece.p + i, "\xe2\x96\x81", 3) == 0) {
+        if (piece.n - i >= 3 && memcmp(piece.p + i, HK_VOCAB_SPACE, 3) == 0) {
             out[n++] = ' ';
             i += 3;
         } else {

@@ -184,29 +184,27 @@ static void settle_split_patterns(struct gguf_making *m, const struct hk_bytes *
         hk_kvlist_text(&m->v->kvs, hk_vocab_key(HK_VOCAB_PRE), row->name);
     named = pre != NULL ? hk_pre_tokenizer(text_of_kv(pre)) : row;
     if (row == NULL && pre == NULL)
-        hk_report_loss(m->opt,
-                       "key %s: llama.cpp has no name for these split "
-                       "patterns and will split texts otherwise",
-                       hk_vocab_key(HK_VOCAB_SPLITS));
+        hk_report_loss(
+            m->opt,
+            "key %s: llama.cpp has no name for these split patterns and will split texts otherwise",
+            hk_vocab_key(HK_VOCAB_SPLITS));
     else if (named == NULL || row == NULL || !hk_pre_same(named, row))
-        hk_report_loss(m->opt,
-                       "key %s: llama.cpp goes by '%s', which is "
-                       "'%.*s', and will split texts otherwise",
-                       hk_vocab_key(HK_VOCAB_SPLITS), hk_vocab_key(HK_VOCAB_PRE),
-                       HK_STR(text_of_kv(pre)));
+        hk_report_loss(
+            m->opt,
+            "key %s: llama.cpp goes by '%s', which is '%.*s', and will split texts otherwise",
+            hk_vocab_key(HK_VOCAB_SPLITS), hk_vocab_key(HK_VOCAB_PRE), HK_STR(text_of_kv(pre)));
     else
         report_whole_words(m, named);
 }
 
 static void settle_pre_tokenizer(struct gguf_making *m)
 {
-    enum { MOST = 16 }; /* that the engine takes */
     const struct hk_kv *own = find_view_key(m, HK_VOCAB_SPLITS);
     struct hk_array a;
-    struct hk_bytes pattern[MOST];
+    struct hk_bytes pattern[HK_PRE_MAX_PATTERNS];
     if (own == NULL || hk_kv_array(own, HK_ARRAY_STRING, &a, NULL) != HK_OK)
         return;
-    const size_t n = a.count < MOST ? a.count : MOST;
+    const size_t n = a.count < HK_PRE_MAX_PATTERNS ? a.count : HK_PRE_MAX_PATTERNS;
     for (uint32_t i = 0; i < n; i++)
         pattern[i] = hk_array_string(&a, i);
     settle_split_patterns(m, pattern, n);
@@ -223,10 +221,11 @@ static void report_text_steps(const struct gguf_making *m)
         hk_report_loss(m->opt, "key %s is '%.*s': llama.cpp does not normalise texts",
                        hk_vocab_key(HK_VOCAB_NORMALIZER), HK_STR(text_of_kv(form)));
     if (prefix != NULL)
-        hk_report_loss(m->opt,
-                       "key %s is '%.*s': llama.cpp puts a space before a text "
-                       "and behind each special token, also where one is there",
-                       hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), HK_STR(text_of_kv(prefix)));
+        hk_report_loss(
+            m->opt,
+            "key %s is '%.*s': llama.cpp puts a space before a text and behind each special "
+            "token, also where one is there",
+            hk_vocab_key(HK_VOCAB_PREFIX_SCHEME), HK_STR(text_of_kv(prefix)));
 }
 
 /* Pairs of id and flags. */
@@ -242,10 +241,11 @@ static void report_token_flags(const struct gguf_making *m)
             (hk_array_i32(&a, i) & (HK_ADDED_LSTRIP | HK_ADDED_RSTRIP | HK_ADDED_SINGLE_WORD)) != 0;
     hk_array_free(&a);
     if (count > 0)
-        hk_report_loss(m->opt,
-                       "key %s: llama.cpp does not know lstrip, rstrip and "
-                       "single_word, which %u added token%s",
-                       hk_vocab_key(HK_VOCAB_ADDED_FLAGS), count, count == 1 ? " has" : "s have");
+        hk_report_loss(
+            m->opt,
+            "key %s: llama.cpp does not know lstrip, rstrip and single_word, which %u added "
+            "token%s",
+            hk_vocab_key(HK_VOCAB_ADDED_FLAGS), count, count == 1 ? " has" : "s have");
 }
 
 /* ---- end tokens ---- */
@@ -293,9 +293,7 @@ static void report_end_tokens(const struct gguf_making *m)
         if (is_end_token_id(m, id) || id < 0 || (uint32_t)id >= pieces.count ||
             is_end_token_name(hk_array_string(&pieces, (uint32_t)id)))
             continue;
-        hk_report_loss(m->opt,
-                       "key %s: llama.cpp does not know that token %d ('%.*s') ends a "
-                       "text",
+        hk_report_loss(m->opt, "key %s: llama.cpp does not know that token %d ('%.*s') ends a text",
                        hk_vocab_key(HK_VOCAB_END_IDS), id,
                        HK_STR(hk_array_string(&pieces, (uint32_t)id)));
     }

@@ -176,6 +176,22 @@ const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name)
     return NULL;
 }
 
+enum hk_status hk_pre_tokenizer_of_file(const struct hk_pre_tokenizer **out,
+                                        const struct hk_file *f, struct hk_error *err)
+{
+    const struct hk_kv *kv = hk_vocab_find(f, HK_VOCAB_PRE);
+    struct hk_bytes name = {(const uint8_t *)known[0].name, strlen(known[0].name)};
+    const enum hk_status st = kv != NULL ? hk_kv_string(kv, &name, err) : HK_OK;
+    if (st != HK_OK)
+        return st;
+    const struct hk_pre_tokenizer *row = hk_pre_tokenizer(name);
+    if (row == NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, kv->offset, "%s: unknown pre-tokenizer \"%.*s\"",
+                       hk_vocab_key(HK_VOCAB_PRE), HK_STR(name));
+    *out = row;
+    return HK_OK;
+}
+
 /* ---- from patterns to a name ---- */
 
 /* The same put otherwise. What is possessive in a pattern of ours gives nothing back anyway: what

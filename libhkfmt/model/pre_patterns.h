@@ -4,6 +4,8 @@
 
 #include "libhkfmt/hkmodel.h"
 
+/* The row called NAME, of static storage; NULL if it is not known. */
+const struct hk_pre_tokenizer *hk_pre_tokenizer(struct hk_bytes name);
 /* The first row with these N patterns whose whole_words is WHOLE_WORDS, else the first of the
  * others; NULL if none has them. */
 const struct hk_pre_tokenizer *hk_pre_tokenizer_for(const struct hk_bytes *pattern, size_t n,

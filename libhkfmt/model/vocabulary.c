@@ -74,6 +74,28 @@ enum hk_vocab_kind hk_vocab_kind(struct hk_bytes name)
     return hk_bytes_are(name, kinds[HK_VOCAB_BPE]) ? HK_VOCAB_BPE : HK_VOCAB_OTHER;
 }
 
+/* ---- what a file leaves open ---- */
+
+/* SentencePiece models that name no special ids use its defaults. */
+int64_t hk_vocab_default_id(enum hk_vocab_kind kind, enum hk_vocab_key key, uint32_t count)
+{
+    const int64_t id = key == HK_VOCAB_UNK   ? 0
+                       : key == HK_VOCAB_BOS ? 1
+                       : key == HK_VOCAB_EOS ? 2
+                                             : -1;
+    return kind == HK_VOCAB_SPM && id < count ? id : -1;
+}
+
+enum hk_token_type hk_vocab_default_type(enum hk_vocab_kind kind, struct hk_bytes piece,
+                                         uint32_t id, int64_t bos, int64_t eos, int64_t unk)
+{
+    if (id == bos || id == eos)
+        return HK_TOKEN_CONTROL;
+    if (id == unk)
+        return HK_TOKEN_UNKNOWN;
+    return kind == HK_VOCAB_SPM && hk_vocab_byte(piece) >= 0 ? HK_TOKEN_BYTE : HK_TOKEN_NORMAL;
+}
+
 /* ---- pieces ---- */
 
 static int value_of_hex_digit(uint8_t c)

@@ -4,8 +4,6 @@
 
 #include "libhkfmt/hkmodel.h"
 
-#define HK_VOCAB_SPACE "\xe2\x96\x81" /* U+2581, a space in the pieces of HK_VOCAB_SPM */
-
 /* The name of KIND as the value of HK_VOCAB_MODEL; NULL for HK_VOCAB_OTHER. */
 const char *hk_vocab_kind_name(enum hk_vocab_kind kind);
 /* "<0x0A>" and "[PAD12]", terminated. */

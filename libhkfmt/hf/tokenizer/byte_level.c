@@ -48,10 +48,8 @@ enum hk_status hk_tok_check_bpe(struct hk_tok *t)
     return read_model_bool(t, model, "ignore_merges", &t->ignore_merges);
 }
 
-enum { MAX_PATTERNS = 16 };
-
 struct patterns {
-    struct hk_bytes p[MAX_PATTERNS];
+    struct hk_bytes p[HK_PRE_MAX_PATTERNS];
     size_t n;
     struct hk_arena *arena;
     bool byte_level; /* bytes became letters: nothing may follow */
@@ -166,10 +164,11 @@ static enum hk_status check_common_pattern(const struct hk_tok *t, struct hk_byt
     while (p < end) {
         size_t n = measure_pattern_item(p, end, &in_class);
         if (n == 0)
-            return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                           "tokenizer.json: pre_tokenizer: byte %zu of the pattern \"%.*s\" is of "
-                           "a kind that is not known to mean the same here",
-                           (size_t)(p - begin), HK_STR(b));
+            return hk_fail(
+                t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                "tokenizer.json: pre_tokenizer: byte %zu of the pattern \"%.*s\" is of a kind "
+                "that is not known to mean the same here",
+                (size_t)(p - begin), HK_STR(b));
         p += n;
     }
     return HK_OK;
@@ -178,9 +177,9 @@ static enum hk_status check_common_pattern(const struct hk_tok *t, struct hk_byt
 static enum hk_status add_pattern(const struct hk_tok *t, struct patterns *x,
                                   struct hk_bytes pattern)
 {
-    if (x->n == MAX_PATTERNS)
+    if (x->n == HK_PRE_MAX_PATTERNS)
         return hk_fail(t->err, HK_E_RANGE, HK_NO_OFFSET,
-                       "tokenizer.json: pre_tokenizer: more than %d patterns", MAX_PATTERNS);
+                       "tokenizer.json: pre_tokenizer: more than %d patterns", HK_PRE_MAX_PATTERNS);
     x->p[x->n++] = pattern;
     return HK_OK;
 }

@@ -200,9 +200,7 @@ static void report_unused_pieces(const struct hk_tok_export *p)
     for (uint32_t i = 0; i < p->t.count; i++)
         unused |= p->t.token[i].type == HK_TOKEN_UNUSED && p->t.token[i].in_model;
     if (unused && p->t.spm)
-        hk_report_loss(p->opt,
-                       "%s: unused pieces are pieces like others "
-                       "in tokenizer.json",
+        hk_report_loss(p->opt, "%s: unused pieces are pieces like others in tokenizer.json",
                        hk_vocab_key(HK_VOCAB_TYPES));
 }
 

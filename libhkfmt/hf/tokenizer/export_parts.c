@@ -73,28 +73,12 @@ static bool append_named_splits(const struct hk_pre_tokenizer *row, json_t *list
     return good;
 }
 
-/* The row that tokenizer.ggml.pre names. */
-static enum hk_status find_named_row(const struct hk_tok_export *p,
-                                     const struct hk_pre_tokenizer **row)
-{
-    const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_PRE);
-    struct hk_bytes name = {(const uint8_t *)"default", strlen("default")};
-    enum hk_status st = kv != NULL ? hk_kv_string(kv, &name, p->t.err) : HK_OK;
-    if (st != HK_OK)
-        return st;
-    *row = hk_pre_tokenizer(name);
-    return *row != NULL ? HK_OK
-                        : hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                                  "%s: the patterns of \"%.*s\" are not known here",
-                                  hk_vocab_key(HK_VOCAB_PRE), HK_STR(name));
-}
-
 static enum hk_status export_byte_level(struct hk_tok_export *p)
 {
     const struct hk_kv *own = hk_vocab_find(p->f, HK_VOCAB_SPLITS),
                        *form = hk_vocab_find(p->f, HK_VOCAB_NORMALIZER);
     const struct hk_pre_tokenizer *row = NULL;
-    enum hk_status st = own == NULL ? find_named_row(p, &row) : HK_OK;
+    enum hk_status st = own == NULL ? hk_pre_tokenizer_of_file(&row, p->f, p->t.err) : HK_OK;
     if (st != HK_OK)
         return st;
     json_t *list = json_array();
@@ -234,7 +218,8 @@ static bool adds_bos_by_default(const struct hk_tok_export *p)
     const struct hk_pre_tokenizer *row = NULL;
     if (p->t.spm)
         return true;
-    if (hk_vocab_find(p->f, HK_VOCAB_SPLITS) != NULL || find_named_row(p, &row) != HK_OK)
+    if (hk_vocab_find(p->f, HK_VOCAB_SPLITS) != NULL ||
+        hk_pre_tokenizer_of_file(&row, p->f, p->t.err) != HK_OK)
         return false;
     return row->bos;
 }
@@ -265,8 +250,7 @@ static enum hk_status check_byte_pieces(const struct hk_tok_export *p)
         hk_vocab_put_byte((uint8_t)b, piece);
         if (hk_tok_id(&p->t, (struct hk_bytes){(const uint8_t *)piece, sizeof piece - 1}) < 0)
             return hk_fail(p->t.err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                           "%s: no token %s, without which tokenizer.json does "
-                           "not do the same",
+                           "%s: no token %s, without which tokenizer.json does not do the same",
                            hk_vocab_key(HK_VOCAB_TOKENS), piece);
     }
     return HK_OK;
@@ -278,7 +262,7 @@ static enum hk_status export_model_settings(struct hk_tok_export *p)
     bool spm = p->t.spm, whole = false;
     enum hk_status st = check_byte_pieces(p);
     if (st == HK_OK && !spm && hk_vocab_find(p->f, HK_VOCAB_SPLITS) == NULL)
-        st = find_named_row(p, &row);
+        st = hk_pre_tokenizer_of_file(&row, p->f, p->t.err);
     whole = row != NULL && row->whole_words;
     if (st == HK_OK && !spm)
         st = hk_tok_export_bool(p, HK_VOCAB_IGNORE_MERGES, &whole);

@@ -34,8 +34,7 @@ static enum hk_status load_exported_kind(struct hk_tok_export *p)
     p->t.spm = st == HK_OK && hk_vocab_kind(name) == HK_VOCAB_SPM;
     if (st == HK_OK && hk_vocab_kind(name) == HK_VOCAB_OTHER)
         st = hk_fail(p->t.err, HK_E_UNSUPPORTED, kv->offset,
-                     "%s: a tokenizer of kind \"%.*s\" cannot be written as "
-                     "tokenizer.json",
+                     "%s: a tokenizer of kind \"%.*s\" cannot be written as tokenizer.json",
                      hk_vocab_key(HK_VOCAB_MODEL), HK_STR(name));
     return st;
 }
@@ -55,13 +54,11 @@ static enum hk_status load_exported_pieces(struct hk_tok_export *p)
             piece.p = (const uint8_t *)"";
         if (hk_tok_id(t, piece) >= 0)
             st = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
-                         "%s: token %u, \"%.*s\", is there twice, which "
-                         "tokenizer.json cannot say",
+                         "%s: token %u, \"%.*s\", is there twice, which tokenizer.json cannot say",
                          hk_vocab_key(HK_VOCAB_TOKENS), i, HK_STR(piece));
         else if (json_object_setn_new(t->ids, (const char *)piece.p, piece.n, json_integer(i)) != 0)
             st = hk_fail(t->err, HK_E_UNSUPPORTED, kv->offset,
-                         "%s: token %u is not UTF-8, which tokenizer.json "
-                         "cannot say",
+                         "%s: token %u is not UTF-8, which tokenizer.json cannot say",
                          hk_vocab_key(HK_VOCAB_TOKENS), i);
         t->token[i].piece = piece;
         t->token[i].type = HK_TOKEN_NORMAL;
@@ -69,24 +66,20 @@ static enum hk_status load_exported_pieces(struct hk_tok_export *p)
     return st;
 }
 
-/* Without types, as the engine has it: from spelling and special ids. */
-static void guess_exported_types(struct hk_tok_export *p)
+static enum hk_vocab_kind vocab_kind_of(const struct hk_tok_export *p)
 {
-    const int64_t id[3] = {p->t.unk, p->t.bos, p->t.eos};
-    for (uint32_t i = 0; i < p->t.count; i++)
-        if (p->t.spm && hk_vocab_byte(p->t.token[i].piece) >= 0)
-            p->t.token[i].type = HK_TOKEN_BYTE;
-    for (size_t i = 0; i < 3; i++)
-        if (id[i] >= 0)
-            p->t.token[id[i]].type = i == 0 ? HK_TOKEN_UNKNOWN : HK_TOKEN_CONTROL;
+    return p->t.spm ? HK_VOCAB_SPM : HK_VOCAB_BPE;
 }
 
 static enum hk_status load_exported_types(struct hk_tok_export *p)
 {
+    struct hk_tok *t = &p->t;
     const struct hk_kv *kv = hk_vocab_find(p->f, HK_VOCAB_TYPES);
     struct hk_array a;
     if (kv == NULL) {
-        guess_exported_types(p);
+        for (uint32_t i = 0; i < t->count; i++)
+            t->token[i].type = (uint8_t)hk_vocab_default_type(vocab_kind_of(p), t->token[i].piece,
+                                                              i, t->bos, t->eos, t->unk);
         return HK_OK;
     }
     enum hk_status st = hk_kv_array(kv, HK_ARRAY_I32, &a, p->t.err);
@@ -148,11 +141,10 @@ static enum hk_status load_exported_flags(struct hk_tok_export *p)
     return st;
 }
 
-/* A special id, which must be a token; DEFAULTS as the engine has them. */
-static enum hk_status load_exported_id(struct hk_tok_export *p, enum hk_vocab_key key, int64_t def,
-                                       int64_t *out)
+/* A special id, which must be a token. */
+static enum hk_status load_exported_id(struct hk_tok_export *p, enum hk_vocab_key key, int64_t *out)
 {
-    *out = p->t.spm && def < p->t.count ? def : -1;
+    *out = hk_vocab_default_id(vocab_kind_of(p), key, p->t.count);
     enum hk_status st = hk_tok_export_int(p, key, out);
     if (st == HK_OK && *out >= (int64_t)p->t.count)
         st = hk_fail(p->t.err, HK_E_RANGE, HK_NO_OFFSET, "%s: %lld is outside the vocabulary of %u",
@@ -195,11 +187,11 @@ enum hk_status hk_tok_export_load(struct hk_tok_export *p)
     if (st == HK_OK)
         st = load_exported_pieces(p);
     if (st == HK_OK)
-        st = load_exported_id(p, HK_VOCAB_UNK, 0, &p->t.unk);
+        st = load_exported_id(p, HK_VOCAB_UNK, &p->t.unk);
     if (st == HK_OK)
-        st = load_exported_id(p, HK_VOCAB_BOS, 1, &p->t.bos);
+        st = load_exported_id(p, HK_VOCAB_BOS, &p->t.bos);
     if (st == HK_OK)
-        st = load_exported_id(p, HK_VOCAB_EOS, 2, &p->t.eos);
+        st = load_exported_id(p, HK_VOCAB_EOS, &p->t.eos);
     if (st == HK_OK)
         st = load_exported_types(p);
     if (st == HK_OK)
@@ -340,10 +332,9 @@ static void report_score_ties(const struct hk_tok_export *p, const struct hk_tok
         bool spaces = a->piece.n > 2 && memcmp(a->piece.p, HK_VOCAB_SPACE, 3) == 0 &&
                       a->piece.p[a->piece.n - 1] == 0x81;
         if (a != b && a->score == b->score && !spaces) {
-            hk_report_loss(p->opt,
-                           "%s: pieces with equal scores merge in "
-                           "the order of tokenizer.json's list",
-                           hk_vocab_key(HK_VOCAB_SCORES));
+            hk_report_loss(
+                p->opt, "%s: pieces with equal scores merge in the order of tokenizer.json's list",
+                hk_vocab_key(HK_VOCAB_SCORES));
             return;
         }
     }

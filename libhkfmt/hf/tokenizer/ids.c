@@ -137,10 +137,10 @@ static enum hk_status put_token_around(struct hk_tok *t, const char *setting, en
     if (!json_is_boolean(asked) && put >= 0 && *id < 0)
         *id = put;
     if (!json_is_boolean(asked) && put >= 0 && put != *id)
-        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tokenizer.json: post_processor puts token %lld around a text, and %s is "
-                       "%lld",
-                       (long long)put, hk_vocab_key(id_key), (long long)*id);
+        return hk_fail(
+            t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+            "tokenizer.json: post_processor puts token %lld around a text, and %s is %lld",
+            (long long)put, hk_vocab_key(id_key), (long long)*id);
     hk_kvlist_bool(t->out, hk_vocab_key(key), add);
     return HK_OK;
 }

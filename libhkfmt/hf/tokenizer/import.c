@@ -84,7 +84,7 @@ static enum hk_status read_json_tokenizer(struct hk_tok *t)
         st = hk_tok_read_vocab(t);
     if (st != HK_OK)
         return st;
-    t->spm = hk_tok_has_byte_fallback(t);
+    t->spm = json_is_true(json_object_get(model, "byte_fallback"));
     const json_t *unknown = json_object_get(model, "unk_token");
     if (json_is_string(unknown))
         t->unk = hk_tok_id(t, hk_json_string_bytes(unknown));
@@ -119,17 +119,6 @@ static enum hk_status import_files(struct hk_tok *t)
     if (st == HK_OK)
         st = hk_tok_put_templates(t);
     return st == HK_OK ? store_files(t) : st;
-}
-
-void hk_tok_free(struct hk_tok *t)
-{
-    json_decref(t->ids);
-    json_decref(t->json);
-    json_decref(t->settings);
-    json_decref(t->special);
-    json_decref(t->extra);
-    free(t->model);
-    free(t->token);
 }
 
 enum hk_status hk_hf_import_tokenizer(const char *dir, const struct hk_hf_config *c,

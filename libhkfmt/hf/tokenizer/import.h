@@ -6,6 +6,5 @@
 
 /* The keys of T's JSON files, which are there already, but for those that keep the files. */
 enum hk_status hk_tok_put_keys(struct hk_tok *t);
-void hk_tok_free(struct hk_tok *t);
 
 #endif

@@ -32,10 +32,11 @@ static enum hk_status resolve_merge_pieces(const struct hk_tok *t, const struct 
     int64_t left = hk_tok_id(t, half[0]), right = hk_tok_id(t, half[1]),
             id = hk_tok_id(t, (struct hk_bytes){joined->p, joined->n});
     if (left < 0 || right < 0 || id < 0)
-        return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "tokenizer.json: model.merges: merge %u (\"%.*s\" and \"%.*s\") is not of "
-                       "three pieces of the vocabulary",
-                       m->rank, HK_STR(half[0]), HK_STR(half[1]));
+        return hk_fail(
+            t->err, HK_E_FORMAT, HK_NO_OFFSET,
+            "tokenizer.json: model.merges: merge %u (\"%.*s\" and \"%.*s\") is not of three "
+            "pieces of the vocabulary",
+            m->rank, HK_STR(half[0]), HK_STR(half[1]));
     m->left = (uint32_t)left;
     m->right = (uint32_t)right;
     m->id = (uint32_t)id;
@@ -56,11 +57,11 @@ static enum hk_status sort_unique_merges(const struct hk_tok *t, struct hk_tok_m
     qsort(m->merge, m->count, sizeof *m->merge, compare_merge_halves);
     for (uint32_t i = 1; i < m->count; i++) {
         if (compare_merge_halves(&m->merge[i - 1], &m->merge[i]) == 0)
-            return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
-                           "tokenizer.json: model.merges: the merge of \"%.*s\" and \"%.*s\" is "
-                           "there twice",
-                           HK_STR(t->token[m->merge[i].left].piece),
-                           HK_STR(t->token[m->merge[i].right].piece));
+            return hk_fail(
+                t->err, HK_E_FORMAT, HK_NO_OFFSET,
+                "tokenizer.json: model.merges: the merge of \"%.*s\" and \"%.*s\" is there twice",
+                HK_STR(t->token[m->merge[i].left].piece),
+                HK_STR(t->token[m->merge[i].right].piece));
     }
     return HK_OK;
 }
@@ -132,10 +133,10 @@ static enum hk_status check_merged_spaces(const struct hk_tok *t, const struct h
     for (uint32_t i = 0; i < m->count; i++) {
         struct hk_bytes piece = t->token[m->merge[i].id].piece;
         if (memchr(piece.p, ' ', piece.n) != NULL)
-            return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                           "tokenizer.json: model.merges: merge %u makes \"%.*s\", which has a "
-                           "space",
-                           m->merge[i].rank, HK_STR(piece));
+            return hk_fail(
+                t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                "tokenizer.json: model.merges: merge %u makes \"%.*s\", which has a space",
+                m->merge[i].rank, HK_STR(piece));
     }
     return HK_OK;
 }

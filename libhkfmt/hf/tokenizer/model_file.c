@@ -248,10 +248,10 @@ static enum hk_status add_model_piece(struct hk_tok *t, uint32_t id, const struc
 static enum hk_status compare_model_piece(struct hk_tok *t, uint32_t id, const struct piece *p)
 {
     if (hk_tok_id(t, p->text) != id)
-        return hk_fail(t->err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "tokenizer.model and tokenizer.json disagree: piece %u is \"%.*s\" in one "
-                       "of them only",
-                       id, HK_STR(p->text));
+        return hk_fail(
+            t->err, HK_E_FORMAT, HK_NO_OFFSET,
+            "tokenizer.model and tokenizer.json disagree: piece %u is \"%.*s\" in one of them only",
+            id, HK_STR(p->text));
     memcpy(&t->token[id].score, &p->score, sizeof p->score);
     if (p->type == HK_TOKEN_UNUSED)
         t->token[id].type = HK_TOKEN_UNUSED;
@@ -273,10 +273,11 @@ enum hk_status hk_tok_read_model_scores(struct hk_tok *t, const struct hk_tok_me
         score[merges->merge[i].rank] = t->token[merges->merge[i].id].score;
     for (uint32_t i = 1; i < merges->count && st == HK_OK; i++) {
         if (score[i] > score[i - 1])
-            st = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                         "tokenizer.json: model.merges: merge %u is not in the order of "
-                         "tokenizer.model's scores",
-                         i);
+            st = hk_fail(
+                t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                "tokenizer.json: model.merges: merge %u is not in the order of tokenizer.model's "
+                "scores",
+                i);
     }
     free(score);
     return st;

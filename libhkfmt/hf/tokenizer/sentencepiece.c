@@ -112,9 +112,10 @@ static enum hk_status read_space_spelling(struct hk_tok *t)
         st = refuse_spm(t, "normalizer", "spaces stay spaces in a vocabulary with byte_fallback");
     t->space_prefix = n.prefix;
     if (st == HK_OK && n.prefix && json_is_false(json_object_get(t->settings, "add_prefix_space")))
-        st = hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                     "tokenizer_config.json: add_prefix_space false, where tokenizer.json puts a "
-                     "space before a text");
+        st = hk_fail(
+            t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+            "tokenizer_config.json: add_prefix_space false, where tokenizer.json puts a space "
+            "before a text");
     return st;
 }
 
@@ -254,15 +255,17 @@ static enum hk_status score_trial_piece(struct hk_tok *t, struct trial *x,
     bool letter = x->n <= 1;
     merge_trial(x);
     if (x->n == 2 && token->type == HK_TOKEN_NORMAL && t->json == NULL)
-        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tokenizer.model: no two pieces make \"%.*s\" of what its text comes to, so "
-                       "that no merges are equal to these scores",
-                       HK_STR(token->piece));
+        return hk_fail(
+            t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+            "tokenizer.model: no two pieces make \"%.*s\" of what its text comes to, so that no "
+            "merges are equal to these scores",
+            HK_STR(token->piece));
     if (x->n == 2 && token->type == HK_TOKEN_NORMAL)
-        return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tokenizer.json: model.merges: no merge makes \"%.*s\" of what its text "
-                       "comes to, so that no scores are equal to these merges",
-                       HK_STR(token->piece));
+        return hk_fail(
+            t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+            "tokenizer.json: model.merges: no merge makes \"%.*s\" of what its text comes to, so "
+            "that no scores are equal to these merges",
+            HK_STR(token->piece));
     if (t->json == NULL)
         return HK_OK;
     const uint32_t rank = x->n == 1 && !letter ? x->last : x->merges->count;
@@ -350,10 +353,10 @@ static enum hk_status check_added_spaces(struct hk_tok *t, const struct hk_tok_m
             continue;
         if (!runs || !token->in_model || count_spaces_alone(token->piece) == 0 ||
             token->flags != 0 || token->type != HK_TOKEN_USER)
-            return hk_fail(t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                           "tokenizer.json: the added token \"%.*s\" would be changed by the "
-                           "normalizer",
-                           HK_STR(token->piece));
+            return hk_fail(
+                t->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                "tokenizer.json: the added token \"%.*s\" would be changed by the normalizer",
+                HK_STR(token->piece));
         token->type = HK_TOKEN_NORMAL;
         token->added = false;
     }

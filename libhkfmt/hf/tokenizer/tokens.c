@@ -21,6 +21,17 @@ const struct hk_tok_name hk_tok_names[HK_TOK_NAMES] = {
     {"mask_token", "mask_token_id", HK_VOCAB_MASK},
 };
 
+void hk_tok_free(struct hk_tok *t)
+{
+    json_decref(t->ids);
+    json_decref(t->json);
+    json_decref(t->settings);
+    json_decref(t->special);
+    json_decref(t->extra);
+    free(t->model);
+    free(t->token);
+}
+
 enum hk_status hk_tok_make_room(struct hk_tok *t, uint32_t count)
 {
     if (count <= t->count)
@@ -52,10 +63,10 @@ static enum hk_status size_vocabulary(struct hk_tok *t)
     {
         json_int_t v = json_integer_value(id);
         if (!json_is_integer(id) || v < 0 || v >= limit || v >= MAX_TOKENS)
-            return hk_fail(t->err, HK_E_RANGE, HK_NO_OFFSET,
-                           "tokenizer.json: model.vocab: the id of \"%s\" is no integer from 0 to "
-                           "%lld",
-                           piece, (long long)limit - 1);
+            return hk_fail(
+                t->err, HK_E_RANGE, HK_NO_OFFSET,
+                "tokenizer.json: model.vocab: the id of \"%s\" is no integer from 0 to %lld", piece,
+                (long long)limit - 1);
         most = v > most ? v : most;
     }
     return hk_tok_make_room(t, (uint32_t)(most + 1));
@@ -159,11 +170,6 @@ enum hk_status hk_tok_put_vocab(struct hk_tok *t)
     free(word);
     free(score);
     return good ? HK_OK : hk_fail_nomem(t->err);
-}
-
-bool hk_tok_has_byte_fallback(const struct hk_tok *t)
-{
-    return json_is_true(json_object_get(json_object_get(t->json, "model"), "byte_fallback"));
 }
 
 /* ---- added tokens ---- */

@@ -45,6 +45,7 @@ struct hk_tok { /* a tokenizer being read */
     uint32_t count;
 };
 
+void hk_tok_free(struct hk_tok *t);
 /* The pieces of model.vocab. */
 enum hk_status hk_tok_read_vocab(struct hk_tok *t);
 /* Room for COUNT tokens; their pieces are then named one by one. */
@@ -59,8 +60,5 @@ enum hk_status hk_tok_read_added(struct hk_tok *t);
 /* The special token NAME ("bos_token"), as tokenizer_config.json or special_tokens_map.json has it;
  * p NULL if neither does. */
 struct hk_bytes hk_tok_special_text(const struct hk_tok *t, const char *name);
-
-/* model.byte_fallback. */
-bool hk_tok_has_byte_fallback(const struct hk_tok *t);
 
 #endif
