@@ -25,6 +25,8 @@ void hke_model_free(struct hke_model **m);
 const struct hk_model_params *hke_model_params(const struct hke_model *m);
 /* Tokens that the file's vocabulary names; where it has none, rows of the embedding. */
 uint32_t hke_model_tokens(const struct hke_model *m);
+/* Bytes of the KV cache of a text of POSITIONS, of which whole blocks are allocated. */
+uint64_t hke_model_kv_bytes(const struct hke_model *m, size_t positions);
 
 /* From now on M computes with A's changes too, SCALE times; before any context of M.
  * HK_E_UNSUPPORTED names a tensor whose change cannot be applied while running (a DoRA, one trained

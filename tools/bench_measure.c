@@ -127,14 +127,6 @@ static uint64_t peak_memory(void)
     return kib * 1024;
 }
 
-/* The engine keeps halves, in segments that it allocates as they are reached. */
-static uint64_t kv_cache_bytes(const struct hk_model_params *p, size_t positions)
-{
-    uint64_t segments = (positions + HKK_SEGMENT - 1) / HKK_SEGMENT;
-    uint64_t numbers = (uint64_t)p->kv_heads * (p->key_dim + p->value_dim) * p->layers;
-    return segments * HKK_SEGMENT * numbers * sizeof(uint16_t);
-}
-
 /* ---- loading ---- */
 
 static size_t largest_size(const struct bench_sizes *s)
@@ -303,7 +295,7 @@ static void note_bench_facts(struct bench *b)
     r->batch = o->engine.context.batch;
     r->memory = hke_memory_now();
     r->peak = peak_memory();
-    r->kv = kv_cache_bytes(hke_model_params(b->model), bench_positions(o));
+    r->kv = hke_model_kv_bytes(b->model, bench_positions(o));
 }
 
 enum hk_status bench_measure(const struct bench_options *o, struct bench_result *out,

@@ -32,7 +32,7 @@ static size_t tokens_together(const struct hke_pass *p, const struct hke_step *s
 /* Blocks that the token TOKEN sees. */
 static size_t visible_blocks(const struct hke_pass *p, size_t token)
 {
-    return (p->start + token) / HKK_SEGMENT + 1;
+    return (p->start + token) / HKE_BLOCK + 1;
 }
 
 static float *attended_at(const struct hke_pass *p, const struct hke_step *s, size_t token,
@@ -50,13 +50,13 @@ static size_t set_queries(const struct hke_pass *p, struct hke_worker *own,
 {
     const struct hke_step *s = r->step;
     const float *queries = p->cpu->buffer[HKE_QUERIES];
-    size_t start = block * HKK_SEGMENT, group = group_size(p, s), n = 0;
+    size_t start = block * HKE_BLOCK, group = group_size(p, s), n = 0;
     size_t first = start > p->start + r->first ? start - p->start : r->first;
     for (size_t t = first; t < r->end; t++)
         for (size_t head = r->kv * group; head < (r->kv + 1) * group; head++) {
             struct hkk_query *q = &own->query[n++];
             q->q = queries + (t * s->heads + head) * cache_of(p, s)->key_dim;
-            q->visible = hke_min_size(p->start + t + 1 - start, HKK_SEGMENT);
+            q->visible = hke_min_size(p->start + t + 1 - start, HKE_BLOCK);
         }
     *count = n;
     return first;

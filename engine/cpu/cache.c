@@ -1,4 +1,4 @@
-/* The KV cache of a sequence, in blocks of HKK_SEGMENT positions that are allocated as the text
+/* The KV cache of a sequence, in blocks of HKE_BLOCK positions that are allocated as the text
  * grows: halves, laid out as the kernels want them. And what all sequences share by position. */
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct hke_kv {
 
 static size_t blocks_for(size_t positions)
 {
-    return (positions + HKK_SEGMENT - 1) / HKK_SEGMENT;
+    return (positions + HKE_BLOCK - 1) / HKE_BLOCK;
 }
 
 /* ---- by position: cosines and sines, parts of attention ---- */
@@ -22,7 +22,7 @@ static size_t blocks_for(size_t positions)
 const float *hke_cos_sin_at(const struct hke_cpu *c, int rope, size_t position)
 {
     const float *row =
-        c->span[position / HKK_SEGMENT].cos_sin + position % HKK_SEGMENT * c->cos_sin_elems;
+        c->span[position / HKE_BLOCK].cos_sin + position % HKE_BLOCK * c->cos_sin_elems;
     for (int i = 0; i < rope; i++)
         row += 2 * c->plan->rope[i].pairs;
     return row;
@@ -51,7 +51,7 @@ static enum hk_status add_span(struct hke_cpu *c, struct hk_error *err)
     const size_t parts = HKE_SPLIT_TOKENS * c->max_heads;
     size_t cos_sin, part, accumulators, all = 0;
     char *base = NULL;
-    if (add_bytes(HKK_SEGMENT * sizeof(float), c->cos_sin_elems, &cos_sin, &all) &&
+    if (add_bytes(HKE_BLOCK * sizeof(float), c->cos_sin_elems, &cos_sin, &all) &&
         add_bytes(parts, sizeof(struct hkk_attention), &part, &all) &&
         add_bytes(parts, c->max_value_dim * sizeof(float), &accumulators, &all))
         base = hke_alloc_pages(all, c->opt.huge_pages);
@@ -64,9 +64,9 @@ static enum hk_status add_span(struct hke_cpu *c, struct hk_error *err)
     for (size_t i = 0; i < parts; i++)
         s->part[i] = (struct hkk_attention){.sum = accumulator + i * c->max_value_dim};
     float *out = s->cos_sin;
-    for (size_t at = 0; at < HKK_SEGMENT; at++)
+    for (size_t at = 0; at < HKE_BLOCK; at++)
         for (size_t i = 0; i < c->plan->ropes; out += 2 * c->plan->rope[i++].pairs)
-            compute_cos_sin(&c->plan->rope[i], c->spans * HKK_SEGMENT + at, out);
+            compute_cos_sin(&c->plan->rope[i], c->spans * HKE_BLOCK + at, out);
     c->spans++;
     return HK_OK;
 }
@@ -82,12 +82,12 @@ void hke_free_spans(struct hke_cpu *c)
 
 static size_t keys_of_head(const struct hke_cache_class *c)
 {
-    return (size_t)HKK_SEGMENT * c->key_dim;
+    return (size_t)HKE_BLOCK * c->key_dim;
 }
 
 static size_t values_of_head(const struct hke_cache_class *c)
 {
-    return (size_t)HKK_SEGMENT * c->value_dim;
+    return (size_t)HKE_BLOCK * c->value_dim;
 }
 
 /* Dimensions are at most 2^20 and 2^16 heads of them are far more than any file can hold, but

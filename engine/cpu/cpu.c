@@ -145,7 +145,7 @@ static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
 static enum hk_status allocate_buffers(struct hke_cpu *c, struct hk_error *err)
 {
     struct arena a = {0};
-    c->span = calloc((c->opt.positions + HKK_SEGMENT - 1) / HKK_SEGMENT, sizeof *c->span);
+    c->span = calloc((c->opt.positions + HKE_BLOCK - 1) / HKE_BLOCK, sizeof *c->span);
     c->worker = calloc(hke_pool_workers(c->pool), sizeof *c->worker);
     if (c->span == NULL || c->worker == NULL)
         return hk_fail_nomem(err);

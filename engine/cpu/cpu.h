@@ -8,6 +8,8 @@
 #include "engine/cpu/sys.h"
 #include "kernels/kernels.h"
 
+_Static_assert((int)HKE_BLOCK == (int)HKK_SEGMENT, "kernels attend to a block");
+
 enum {
     HKE_ROW_GROUP = 16,    /* rows that are handed out together, and decoded together */
     HKE_FFN_ROWS = 256,    /* most rows of the gate that a worker takes at once */
@@ -28,7 +30,7 @@ struct hke_worker { /* what a thread has for itself */
     float *low[HKE_MAX_OPERANDS];
 };
 
-/* What is the same for HKK_SEGMENT positions of every sequence. */
+/* What is the same for HKE_BLOCK positions of every sequence. */
 struct hke_span {
     float *cos_sin;             /* of the ropes, for each position. Start of the allocation */
     struct hkk_attention *part; /* [HKE_SPLIT_TOKENS][heads]: what one block alone gives */

@@ -91,7 +91,7 @@ static void norm_tokens(const struct hke_pass *p, const struct hke_worker *own,
 static void store_head(const struct hke_pass *p, const struct hke_step *s,
                        const struct hke_operand *o, size_t head, size_t token, const float *y)
 {
-    const size_t block = (p->start + token) / HKK_SEGMENT, at = (p->start + token) % HKK_SEGMENT;
+    const size_t block = (p->start + token) / HKE_BLOCK, at = (p->start + token) % HKE_BLOCK;
     const struct hkk_table *k = p->cpu->kernels;
     if (o->store == HKE_STORE_KEYS)
         k->store_key(hke_keys_of(p, s, head, block), at, y, o->head_dim);

@@ -125,6 +125,17 @@ uint32_t hke_model_tokens(const struct hke_model *m)
     return m->tokens;
 }
 
+uint64_t hke_model_kv_bytes(const struct hke_model *m, size_t positions)
+{
+    const uint64_t blocks = (positions + HKE_BLOCK - 1) / HKE_BLOCK;
+    uint64_t halves = 0; /* of a position */
+    for (size_t i = 0; i < m->plan->caches; i++) {
+        const struct hke_cache_class *c = &m->plan->cache[i];
+        halves += (uint64_t)c->layers * c->kv_heads * (c->key_dim + c->value_dim);
+    }
+    return blocks * HKE_BLOCK * halves * 2;
+}
+
 enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a, double scale,
                                struct hk_error *err)
 {
