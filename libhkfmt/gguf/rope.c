@@ -54,7 +54,7 @@ static void hide_scaling(struct gguf_making *m)
     }
 }
 
-static bool has_tensor(const struct hk_file *f, const char *name)
+static bool view_has_tensor(const struct hk_file *f, const char *name)
 {
     for (size_t i = 0; i < f->tensor_count; i++)
         if (hk_bytes_are(f->tensors[i].name, name))
@@ -74,7 +74,7 @@ enum hk_status hk_gguf_settle_scaling(struct gguf_making *m, struct hk_error *er
         hk_report_loss(
             m->opt,
             "rope scaling 'dynamic': GGUF readers do not scale beyond the original context");
-    else if (!has_tensor(m->v->file, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS)))
+    else if (!view_has_tensor(m->v->file, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS)))
         st = add_rope_factors(m, err);
     hide_scaling(m);
     return st;

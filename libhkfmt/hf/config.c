@@ -20,7 +20,7 @@ static void check_class(struct hk_hf_in *in, const struct hk_hf_config *c)
     hk_hf_need(in, c->json, "architectures");
     const json_t *classes = hk_hf_field(c->json, "architectures");
     const json_t *name = json_array_get(classes, 0);
-    if (in->status != HK_OK)
+    if (in->st != HK_OK)
         return;
     if (json_array_size(classes) == 1 && json_is_string(name) &&
         strcmp(json_string_value(name), c->family->class_name) == 0)
@@ -30,12 +30,12 @@ static void check_class(struct hk_hf_in *in, const struct hk_hf_config *c)
     hk_hf_refuse(in, HK_E_UNSUPPORTED, "architectures", classes, why);
 }
 
-static void read_family(struct hk_hf_in *in, struct hk_hf_config *c)
+static void read_config_family(struct hk_hf_in *in, struct hk_hf_config *c)
 {
     struct hk_bytes type = {0};
     hk_hf_need(in, c->json, "model_type");
     hk_hf_text(in, c->json, "model_type", &type);
-    if (in->status != HK_OK)
+    if (in->st != HK_OK)
         return;
     c->family = hk_family_of_type(type);
     if (c->family == NULL) {
@@ -49,7 +49,7 @@ static void read_family(struct hk_hf_in *in, struct hk_hf_config *c)
 
 /* ---- sizes ---- */
 
-static void read_heads(struct hk_hf_in *in, struct hk_hf_config *c)
+static void read_head_fields(struct hk_hf_in *in, struct hk_hf_config *c)
 {
     struct hk_model_params *m = &c->model;
     m->kv_heads = m->heads;
@@ -58,23 +58,23 @@ static void read_heads(struct hk_hf_in *in, struct hk_hf_config *c)
     bool absent = json_object_get(c->json, "head_dim") == NULL;
     m->key_dim = absent ? c->family->head_dim : 0;
     hk_hf_count(in, c->json, "head_dim", &m->key_dim);
-    if (in->status != HK_OK)
+    if (in->st != HK_OK)
         return;
     if (m->heads % m->kv_heads != 0)
-        in->status = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
-                             "%s%u num_attention_heads cannot share %u num_key_value_heads",
-                             in->where, m->heads, m->kv_heads);
+        in->st = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
+                         "%s%u num_attention_heads cannot share %u num_key_value_heads", in->where,
+                         m->heads, m->kv_heads);
     else if (m->key_dim == 0 && m->hidden % m->heads != 0)
-        in->status = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
-                             "%shidden_size %u is no multiple of num_attention_heads %u, and "
-                             "head_dim is missing",
-                             in->where, m->hidden, m->heads);
+        in->st = hk_fail(in->err, HK_E_FORMAT, HK_NO_OFFSET,
+                         "%shidden_size %u is no multiple of num_attention_heads %u, and "
+                         "head_dim is missing",
+                         in->where, m->hidden, m->heads);
     else if (m->key_dim == 0)
         m->key_dim = m->hidden / m->heads;
     m->value_dim = m->key_dim;
 }
 
-static void read_sizes(struct hk_hf_in *in, struct hk_hf_config *c)
+static void read_size_fields(struct hk_hf_in *in, struct hk_hf_config *c)
 {
     const struct {
         const char *name;
@@ -91,8 +91,8 @@ static void read_sizes(struct hk_hf_in *in, struct hk_hf_config *c)
         hk_hf_need(in, c->json, sizes[i].name);
         hk_hf_count(in, c->json, sizes[i].name, sizes[i].to);
     }
-    if (in->status == HK_OK)
-        read_heads(in, c);
+    if (in->st == HK_OK)
+        read_head_fields(in, c);
     c->tied = false;
     hk_hf_flag(in, c->json, "tie_word_embeddings", &c->tied);
 }
@@ -101,7 +101,7 @@ static void read_sizes(struct hk_hf_in *in, struct hk_hf_config *c)
 
 /* A window that no text leaves is none. Families with use_sliding_window have one only where it is
  * set, and in the layers from max_window_layers on. */
-static void check_window(struct hk_hf_in *in, const struct hk_hf_config *c)
+static void check_sliding_window(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     bool on = c->family->slides;
     uint32_t window = 4096, whole = 28;
@@ -114,20 +114,20 @@ static void check_window(struct hk_hf_in *in, const struct hk_hf_config *c)
     } else {
         whole = 0;
     }
-    if (in->status != HK_OK || !on || json_is_null(field) || whole >= c->model.layers)
+    if (in->st != HK_OK || !on || json_is_null(field) || whole >= c->model.layers)
         return;
     hk_hf_count(in, c->json, "sliding_window", &window);
-    if (in->status == HK_OK && window < c->model.context)
-        in->status = hk_fail(in->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                             "%ssliding_window is %u, below max_position_embeddings %u: attention "
-                             "in a sliding window is not supported",
-                             in->where, window, c->model.context);
+    if (in->st == HK_OK && window < c->model.context)
+        in->st = hk_fail(in->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                         "%ssliding_window is %u, below max_position_embeddings %u: attention "
+                         "in a sliding window is not supported",
+                         in->where, window, c->model.context);
 }
 
 static void check_layer_types(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     const json_t *types = hk_hf_field(c->json, "layer_types");
-    if (in->status != HK_OK || types == NULL)
+    if (in->st != HK_OK || types == NULL)
         return;
     if (!json_is_array(types) || json_array_size(types) != c->model.layers) {
         hk_hf_refuse(in, HK_E_FORMAT, "layer_types", types, "not one string for each layer");
@@ -195,7 +195,7 @@ static const struct {
     {"quantization_config", NAN},
 };
 
-static bool is_inert(const json_t *v, double neutral)
+static bool is_inert_field(const json_t *v, double neutral)
 {
     if (v == NULL || json_is_false(v))
         return true;
@@ -204,15 +204,15 @@ static bool is_inert(const json_t *v, double neutral)
     return (json_is_array(v) || json_is_object(v)) && json_array_size(v) + json_object_size(v) == 0;
 }
 
-static void check_others(struct hk_hf_in *in, const struct hk_hf_config *c)
+static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const json_t *v = hk_hf_field(c->json, others[i].name);
-        if (!is_inert(v, others[i].neutral))
+        if (!is_inert_field(v, others[i].neutral))
             hk_hf_refuse(in, HK_E_UNSUPPORTED, others[i].name, v, "not supported");
     }
     const json_t *bias = hk_hf_field(c->json, "attention_bias");
-    if ((c->family->tensors & HK_HAS_QKV_BIAS) == 0 && !is_inert(bias, 0))
+    if ((c->family->tensors & HK_HAS_QKV_BIAS) == 0 && !is_inert_field(bias, 0))
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "attention_bias", bias, "not supported");
     const json_t *causal = hk_hf_field(c->json, "is_causal");
     if (causal != NULL && !json_is_true(causal))
@@ -229,7 +229,7 @@ static void check_activation(struct hk_hf_in *in, const struct hk_hf_config *c)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct hk_bytes act = {(const uint8_t *)"silu", 4};
         hk_hf_text(in, c->json, names[i], &act);
-        if (in->status == HK_OK && !hk_bytes_are(act, "silu") && !hk_bytes_are(act, "swish"))
+        if (in->st == HK_OK && !hk_bytes_are(act, "silu") && !hk_bytes_are(act, "swish"))
             hk_hf_refuse(in, HK_E_UNSUPPORTED, names[i], hk_hf_field(c->json, names[i]),
                          "only silu is supported");
     }
@@ -237,31 +237,31 @@ static void check_activation(struct hk_hf_in *in, const struct hk_hf_config *c)
 
 /* ---- keys ---- */
 
-static void put_size(struct hk_hf_in *in, enum hk_model_key key, uint32_t v)
+static void put_size_key(struct hk_hf_in *in, enum hk_model_key key, uint32_t v)
 {
     hk_kvlist_int(in->out, hk_key_text(in->arch, key).s, v);
 }
 
-static void put_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
+static void put_config_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     const struct hk_model_params *m = &c->model;
     double epsilon = c->family->config_epsilon;
     hk_hf_positive(in, c->json, "rms_norm_eps", &epsilon);
-    if (in->status != HK_OK)
+    if (in->st != HK_OK)
         return;
     hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ARCHITECTURE).s, in->arch);
-    put_size(in, HK_KEY_BLOCK_COUNT, m->layers);
-    put_size(in, HK_KEY_CONTEXT_LENGTH, m->context);
-    put_size(in, HK_KEY_EMBEDDING_LENGTH, m->hidden);
-    put_size(in, HK_KEY_FEED_FORWARD_LENGTH, m->ffn);
-    put_size(in, HK_KEY_HEAD_COUNT, m->heads);
-    put_size(in, HK_KEY_HEAD_COUNT_KV, m->kv_heads);
+    put_size_key(in, HK_KEY_BLOCK_COUNT, m->layers);
+    put_size_key(in, HK_KEY_CONTEXT_LENGTH, m->context);
+    put_size_key(in, HK_KEY_EMBEDDING_LENGTH, m->hidden);
+    put_size_key(in, HK_KEY_FEED_FORWARD_LENGTH, m->ffn);
+    put_size_key(in, HK_KEY_HEAD_COUNT, m->heads);
+    put_size_key(in, HK_KEY_HEAD_COUNT_KV, m->kv_heads);
     hk_kvlist_float(in->out, hk_key_text(in->arch, HK_KEY_NORM_EPSILON).s, epsilon);
     if ((uint64_t)m->key_dim * m->heads != m->hidden) {
-        put_size(in, HK_KEY_KEY_LENGTH, m->key_dim);
-        put_size(in, HK_KEY_VALUE_LENGTH, m->value_dim);
+        put_size_key(in, HK_KEY_KEY_LENGTH, m->key_dim);
+        put_size_key(in, HK_KEY_VALUE_LENGTH, m->value_dim);
     }
-    put_size(in, HK_KEY_VOCAB_SIZE, m->vocab);
+    put_size_key(in, HK_KEY_VOCAB_SIZE, m->vocab);
     hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ROPE_STYLE).s, hk_rope_style(true));
 }
 
@@ -282,21 +282,21 @@ enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
                                  struct hk_error *err)
 {
     struct hk_hf_in in = {.where = "config.json: ", .out = out, .err = err};
-    read_family(&in, c);
-    if (in.status != HK_OK)
-        return in.status;
-    check_others(&in, c);
+    read_config_family(&in, c);
+    if (in.st != HK_OK)
+        return in.st;
+    check_other_fields(&in, c);
     check_activation(&in, c);
-    read_sizes(&in, c);
-    check_window(&in, c);
+    read_size_fields(&in, c);
+    check_sliding_window(&in, c);
     check_layer_types(&in, c);
-    put_keys(&in, c);
-    if (in.status == HK_OK)
+    put_config_keys(&in, c);
+    if (in.st == HK_OK)
         hk_hf_read_rope(&in, c);
-    if (in.status == HK_OK && out->status == HK_OK)
-        in.status = read_keys_again(c, out, err);
+    if (in.st == HK_OK && out->status == HK_OK)
+        in.st = read_keys_again(c, out, err);
     hk_kvlist_json(out, hk_key_text("", HK_KEY_CONFIG).s, c->text);
     if (c->generation_text.p != NULL)
         hk_kvlist_json(out, hk_key_text("", HK_KEY_GENERATION_CONFIG).s, c->generation_text);
-    return in.status;
+    return in.st;
 }

@@ -18,19 +18,19 @@ char *hk_hf_path(const char *dir, const char *name)
     return asprintf(&path, "%s/%s", dir, name) < 0 ? NULL : path;
 }
 
-enum hk_status hk_hf_about(const char *name, enum hk_status status, struct hk_error *err)
+enum hk_status hk_hf_about(const char *name, enum hk_status st, struct hk_error *err)
 {
-    if (status == HK_OK || status == HK_E_NOMEM || err == NULL)
-        return status;
+    if (st == HK_OK || st == HK_E_NOMEM || err == NULL)
+        return st;
     struct hk_error was = *err;
-    hk_fail(err, status, was.offset, "%s: %s", name, was.text);
+    hk_fail(err, st, was.offset, "%s: %s", name, was.text);
     err->sys = was.sys;
-    return status;
+    return st;
 }
 
 /* ---- bytes ---- */
 
-static enum hk_status read_all(int fd, uint8_t *p, size_t n, struct hk_error *err)
+static enum hk_status read_whole_fd(int fd, uint8_t *p, size_t n, struct hk_error *err)
 {
     for (size_t at = 0; at < n;) {
         ssize_t got = pread(fd, p + at, n - at, (off_t)at);
@@ -55,10 +55,10 @@ static enum hk_status read_part(const struct hk_part *part, size_t most, uint8_t
     if (p == NULL)
         return hk_fail_nomem(err);
     p[part->size] = '\0';
-    enum hk_status status = read_all(part->fd, p, (size_t)part->size, err);
-    if (status != HK_OK) {
+    enum hk_status st = read_whole_fd(part->fd, p, (size_t)part->size, err);
+    if (st != HK_OK) {
         free(p);
-        return status;
+        return st;
     }
     *out = p;
     *n = (size_t)part->size;
@@ -73,20 +73,20 @@ enum hk_status hk_hf_read(const char *dir, const char *name, size_t most, uint8_
     char *path = hk_hf_path(dir, name);
     if (path == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = hk_map_path(&part, path, &why);
+    enum hk_status st = hk_map_path(&part, path, &why);
     free(path);
-    if (status == HK_E_IO && why.sys == ENOENT) {
+    if (st == HK_E_IO && why.sys == ENOENT) {
         *out = NULL;
         *n = 0;
         return HK_OK;
     }
-    if (status == HK_OK) {
-        status = read_part(&part, most, out, n, &why);
+    if (st == HK_OK) {
+        st = read_part(&part, most, out, n, &why);
         hk_unmap(&part);
     }
-    if (status != HK_OK && err != NULL)
+    if (st != HK_OK && err != NULL)
         *err = why;
-    return hk_hf_about(name, status, err);
+    return hk_hf_about(name, st, err);
 }
 
 /* ---- JSON ---- */
@@ -94,7 +94,7 @@ enum hk_status hk_hf_read(const char *dir, const char *name, size_t most, uint8_
 enum { SAFE_DIGITS = 18 }; /* of an integer that surely fits 64 bits */
 
 /* Where the number at P, of which N bytes are left, ends; *WHOLE: it is written as an integer. */
-static size_t number_length(const uint8_t *p, size_t n, bool *whole)
+static size_t json_number_length(const uint8_t *p, size_t n, bool *whole)
 {
     size_t at = 0;
     *whole = true;
@@ -106,7 +106,7 @@ static size_t number_length(const uint8_t *p, size_t n, bool *whole)
 
 /* TEXT, in which integers of more digits get an exponent, so that the parser takes them as reals:
  * "model_max_length" may have thirty digits. */
-static void spell_reals(struct hk_buf *b, struct hk_bytes text)
+static void spell_big_integers_as_reals(struct hk_buf *b, struct hk_bytes text)
 {
     bool quoted = false, whole;
     size_t copied = 0;
@@ -118,7 +118,7 @@ static void spell_reals(struct hk_buf *b, struct hk_bytes text)
             quoted = !quoted;
         if (quoted || !((c >= '0' && c <= '9') || c == '-'))
             continue;
-        size_t length = number_length(text.p + i, text.n - i, &whole);
+        size_t length = json_number_length(text.p + i, text.n - i, &whole);
         i += length - 1;
         if (!whole || length <= SAFE_DIGITS)
             continue;
@@ -135,7 +135,7 @@ enum hk_status hk_hf_parse(const char *name, struct hk_bytes text, json_t **out,
 {
     struct hk_buf b = {0};
     json_error_t why;
-    spell_reals(&b, text);
+    spell_big_integers_as_reals(&b, text);
     if (b.failed) {
         hk_buf_free(&b);
         return hk_fail_nomem(err);
@@ -161,39 +161,39 @@ enum hk_status hk_hf_json(const char *dir, const char *name, size_t most, json_t
 {
     uint8_t *p = NULL;
     size_t n = 0;
-    enum hk_status status = hk_hf_read(dir, name, most, &p, &n, err);
-    if (status == HK_OK && p == NULL)
+    enum hk_status st = hk_hf_read(dir, name, most, &p, &n, err);
+    if (st == HK_OK && p == NULL)
         *out = NULL;
-    else if (status == HK_OK)
-        status = hk_hf_parse(name, (struct hk_bytes){p, n}, out, err);
+    else if (st == HK_OK)
+        st = hk_hf_parse(name, (struct hk_bytes){p, n}, out, err);
     free(p);
-    return status;
+    return st;
 }
 
 /* ---- weights ---- */
 
 static const char whole_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
-static bool ends(const char *s, const char *end)
+static bool name_ends_in(const char *s, const char *end)
 {
     size_t n = strlen(s), k = strlen(end);
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
 /* model-00001-of-00003.safetensors */
-static bool is_shard(const char *name)
+static bool is_weights_shard(const char *name)
 {
     return strncmp(name, "model-", 6) == 0 && strstr(name, "-of-") != NULL &&
-           ends(name, ".safetensors");
+           name_ends_in(name, ".safetensors");
 }
 
 /* Weights that are not read from a model directory, though something else may read them. */
-static bool is_other(const char *name)
+static bool is_other_weights(const char *name)
 {
     static const char *const kinds[] = {".safetensors", ".bin", ".pth",     ".pt",  ".gguf",
                                         ".hk",          ".h5",  ".msgpack", ".npz", ".onnx"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (ends(name, kinds[i]))
+        if (name_ends_in(name, kinds[i]))
             return true;
     return false;
 }
@@ -204,7 +204,7 @@ struct listing {
     char other[256]; /* the first of other weights */
 };
 
-static bool keep(struct listing *l, const char *name)
+static bool keep_weights_name(struct listing *l, const char *name)
 {
     struct hk_hf_weights *w = l->w;
     if (w->count == l->room) {
@@ -219,32 +219,32 @@ static bool keep(struct listing *l, const char *name)
     return w->names[w->count] != NULL && ++w->count > 0;
 }
 
-static bool take_entry(struct listing *l, const char *name)
+static bool take_weights_entry(struct listing *l, const char *name)
 {
     if (strcmp(name, index_name) == 0)
         l->w->index = true;
     else if (strcmp(name, whole_name) == 0)
-        return l->w->whole = true, keep(l, name);
-    else if (is_shard(name))
-        return keep(l, name);
-    else if (is_other(name) && (l->other[0] == '\0' || strcmp(name, l->other) < 0))
+        return l->w->whole = true, keep_weights_name(l, name);
+    else if (is_weights_shard(name))
+        return keep_weights_name(l, name);
+    else if (is_other_weights(name) && (l->other[0] == '\0' || strcmp(name, l->other) < 0))
         snprintf(l->other, sizeof l->other, "%s", name);
     return true;
 }
 
-static enum hk_status walk(DIR *d, struct listing *l, struct hk_error *err)
+static enum hk_status walk_directory(DIR *d, struct listing *l, struct hk_error *err)
 {
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(d);
         if (entry == NULL)
             return errno == 0 ? HK_OK : hk_fail_sys(err, errno, "cannot read the directory");
-        if (!take_entry(l, entry->d_name))
+        if (!take_weights_entry(l, entry->d_name))
             return hk_fail_nomem(err);
     }
 }
 
-static enum hk_status choose(const struct listing *l, struct hk_error *err)
+static enum hk_status choose_weights(const struct listing *l, struct hk_error *err)
 {
     const struct hk_hf_weights *w = l->w;
     if (w->index || (w->whole && w->count == 1))
@@ -263,7 +263,7 @@ static enum hk_status choose(const struct listing *l, struct hk_error *err)
     return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no %s and no %s", whole_name, index_name);
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_weights_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -275,17 +275,17 @@ enum hk_status hk_hf_list(const char *dir, struct hk_hf_weights *out, struct hk_
     DIR *d = opendir(dir);
     if (d == NULL)
         return hk_fail_sys(err, errno, "cannot open");
-    enum hk_status status = walk(d, &l, err);
+    enum hk_status st = walk_directory(d, &l, err);
     closedir(d);
     if (w.count > 0)
-        qsort(w.names, w.count, sizeof *w.names, by_name);
-    if (status == HK_OK)
-        status = choose(&l, err);
-    if (status == HK_OK)
+        qsort(w.names, w.count, sizeof *w.names, compare_weights_names);
+    if (st == HK_OK)
+        st = choose_weights(&l, err);
+    if (st == HK_OK)
         *out = w;
     else
         hk_hf_list_free(&w);
-    return status;
+    return st;
 }
 
 void hk_hf_list_free(struct hk_hf_weights *w)
@@ -299,9 +299,9 @@ void hk_hf_list_free(struct hk_hf_weights *w)
 enum hk_status hk_hf_weights_name(char **out, const char *dir, struct hk_error *err)
 {
     struct hk_hf_weights w;
-    enum hk_status status = hk_hf_list(dir, &w, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_hf_list(dir, &w, err);
+    if (st != HK_OK)
+        return st;
     *out = strdup(w.index ? "model.safetensors.index.json" : "model.safetensors");
     hk_hf_list_free(&w);
     return *out != NULL ? HK_OK : hk_fail_nomem(err);

@@ -1,5 +1,8 @@
-/* A runnable model as its Hugging Face directory has it. */
+/* A runnable model as its Hugging Face directory has it: what transformers would not compute alike
+ * is refused, and the tensor of rope factors that llama.cpp has becomes parameters. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libhkfmt/convert/copying.h"
@@ -14,6 +17,130 @@ struct exporting {
     struct hk_model_params model;
     struct hk_error *err;
 };
+
+/* ---- what config.json has no field for ---- */
+
+static enum hk_status refuse_key_value(const struct hk_model_params *p, enum hk_model_key key,
+                                       double v, struct hk_error *err)
+{
+    return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                   "key %s is %g: config.json has no field for it",
+                   hk_key_text(p->architecture, key).s, v);
+}
+
+static enum hk_status refuse_params(const struct hk_model_params *p, struct hk_error *err)
+{
+    const struct hk_rope *r = &p->rope;
+    const bool yarn = r->kind == HK_ROPE_YARN;
+    if (p->value_dim != p->key_dim)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "keys have %u values a head and values %u: config.json has one head_dim",
+                       p->key_dim, p->value_dim);
+    if (r->ext_factor != (yarn ? 1 : 0))
+        return refuse_key_value(p, HK_KEY_YARN_EXT_FACTOR, r->ext_factor, err);
+    if (r->yarn_attn_factor != 1)
+        return refuse_key_value(p, HK_KEY_YARN_ATTN_FACTOR, r->yarn_attn_factor, err);
+    if (!yarn && r->attn_factor != 1)
+        return refuse_key_value(p, HK_KEY_SCALING_ATTN_FACTOR, r->attn_factor, err);
+    return HK_OK;
+}
+
+/* ---- the tensor of factors ---- */
+
+/* Converters compute them in f32. The power has a relative error of some 16 roundings (its
+ * exponent times ln(base)), which the blend multiplies by less than 32. */
+static const double rounding = 512 * 0x1p-24;
+
+static bool rope_gives_factors(const struct hk_rope *r, const float *factors, uint32_t pairs)
+{
+    for (uint32_t i = 0; i < pairs; i++) {
+        const double expected = (double)hk_rope_factor(r, 2 * pairs, i);
+        if (!(fabs((double)factors[i] - expected) <= expected * rounding))
+            return false;
+    }
+    return true;
+}
+
+/* Of files without the parameters: those of the models that were published. */
+static bool recover_llama3(struct hk_rope *r, const float *factors, uint32_t pairs)
+{
+    static const double published[] = {8, 32}; /* Llama 3.1 and 3.2 */
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        struct hk_rope guess = *r;
+        guess.kind = HK_ROPE_LLAMA3;
+        guess.factor = published[i];
+        guess.low_freq = 1;
+        guess.high_freq = 4;
+        guess.original = 8192;
+        if (rope_gives_factors(&guess, factors, pairs)) {
+            *r = guess;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum hk_status explain_factors(struct hk_rope *r, const float *factors, uint32_t pairs,
+                                      const struct hk_tensor *t, struct hk_error *err)
+{
+    if (r->kind == HK_ROPE_LLAMA3 && rope_gives_factors(r, factors, pairs))
+        return HK_OK;
+    if (r->kind == HK_ROPE_NONE && recover_llama3(r, factors, pairs))
+        return HK_OK;
+    return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                   "tensor %.*s holds other factors than %s: config.json cannot say them",
+                   HK_STR(t->name),
+                   r->kind == HK_ROPE_LLAMA3 ? "the keys of llama3 scaling give"
+                   : r->kind != HK_ROPE_NONE ? "the scaling that the keys name"
+                                             : "a published llama3 scaling");
+}
+
+/* What the tensor, where F has it, says of R. */
+static enum hk_status read_rope_factors(const struct hk_file *f, uint32_t dims, struct hk_rope *r,
+                                        struct hk_error *err)
+{
+    const struct hk_tensor *t = hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS));
+    const uint32_t pairs = dims / 2;
+    struct hk_decoder *d = NULL;
+    if (t == NULL)
+        return HK_OK;
+    if (hk_tensor_elems(t) != pairs)
+        return hk_fail(err, HK_E_FORMAT, t->entry_offset,
+                       "tensor %.*s has %llu factors for %u pairs", HK_STR(t->name),
+                       (unsigned long long)hk_tensor_elems(t), pairs);
+    enum hk_status st = hk_decoder_new(&d, f, t, err);
+    if (st != HK_OK)
+        return st;
+    float *factors = calloc(pairs, sizeof *factors);
+    if (factors == NULL)
+        st = hk_fail_nomem(err);
+    else {
+        hk_decoder_read(d, 0, pairs, factors);
+        st = explain_factors(r, factors, pairs, t, err);
+    }
+    free(factors);
+    hk_decoder_free(&d);
+    return st;
+}
+
+/* The hyperparameters of F as far as config.json can say them. The family is the stored config's
+ * where it fits F. */
+static enum hk_status read_export_params(const struct hk_file *f, const struct hk_hf_stored *stored,
+                                         struct hk_model_params *out, struct hk_error *err)
+{
+    struct hk_model_params p;
+    enum hk_status st = hk_model_params_read(&p, f, err);
+    if (st == HK_OK)
+        st = refuse_params(&p, err);
+    if (st == HK_OK)
+        st = read_rope_factors(f, p.rope_dims, &p.rope, err);
+    if (st != HK_OK)
+        return st;
+    if (stored->json != NULL && strcmp(stored->config.model.architecture, p.architecture) == 0)
+        p.family = stored->config.family;
+    *out = p;
+    return HK_OK;
+}
 
 /* ---- is it a model ---- */
 
@@ -36,16 +163,16 @@ static enum hk_status check_exported_tensor(const struct exporting *x,
 /* Ends at the first layer that is not there, whatever their number is said to be. */
 static enum hk_status check_exported_tensors(const struct exporting *x)
 {
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     struct hk_model_tensor wanted;
-    for (size_t at = 0; status == HK_OK && hk_model_tensor_next(&x->model, &at, &wanted);)
-        status = check_exported_tensor(x, &wanted);
-    return status;
+    for (size_t at = 0; st == HK_OK && hk_model_tensor_next(&x->model, &at, &wanted);)
+        st = check_exported_tensor(x, &wanted);
+    return st;
 }
 
 /* ---- tensors ---- */
 
-static size_t find(const struct hk_view *v, const char *name)
+static size_t find_view_tensor(const struct hk_view *v, const char *name)
 {
     size_t i = 0;
     while (i < v->file->tensor_count && !hk_bytes_are(v->file->tensors[i].name, name))
@@ -53,55 +180,55 @@ static size_t find(const struct hk_view *v, const char *name)
     return i;
 }
 
-static void drop(struct hk_view *v, const char *name)
+static void drop_view_tensor(struct hk_view *v, const char *name)
 {
-    const size_t i = find(v, name);
+    const size_t i = find_view_tensor(v, name);
     if (i < v->file->tensor_count)
         hk_view_drop(v, i);
 }
 
 /* Rows that are rotated together are half a head apart in transformers. */
-static enum hk_status reorder(struct exporting *x)
+static enum hk_status reorder_to_halves(struct exporting *x)
 {
     const struct hk_file *f = x->v->file;
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && !x->model.halves && i < f->tensor_count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && !x->model.halves && i < f->tensor_count; i++) {
         const uint32_t heads = hk_rotating_heads(&x->model, f->tensors[i].name);
         if (heads > 0)
-            status = hk_view_reorder(x->v, i, HK_ROWS_TO_HALVES, heads, x->err);
+            st = hk_view_reorder(x->v, i, HK_ROWS_TO_HALVES, heads, x->err);
     }
-    return status;
+    return st;
 }
 
-static enum hk_status rename_all(struct exporting *x)
+static enum hk_status rename_all_to_hf(struct exporting *x)
 {
     char name[HK_MAX_NAME + 1];
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < x->v->file->tensor_count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < x->v->file->tensor_count; i++) {
         const struct hk_tensor *t = &x->v->file->tensors[i];
-        status = hk_name_to_hf(x->model.family, x->model.layers, t->name, name, x->err);
-        if (status == HK_OK)
-            status = hk_view_rename(x->v, i, name, x->err);
+        st = hk_name_to_hf(x->model.family, x->model.layers, t->name, name, x->err);
+        if (st == HK_OK)
+            st = hk_view_rename(x->v, i, name, x->err);
     }
-    return status;
+    return st;
 }
 
-static enum hk_status put_tensors(struct exporting *x, bool tied)
+static enum hk_status export_tensors(struct exporting *x, bool tied)
 {
-    /* hk_hf_export_params() has turned it into parameters */
-    drop(x->v, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS));
+    /* read_export_params() has turned it into parameters */
+    drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS));
     if (tied)
-        drop(x->v, hk_tensor_role_name(HK_ROLE_OUTPUT));
-    enum hk_status status = check_exported_tensors(x);
-    if (status == HK_OK)
-        status = hk_decode_for_safetensors(x->v, x->opt, x->err);
-    if (status == HK_OK)
-        status = reorder(x);
-    return status == HK_OK ? rename_all(x) : status;
+        drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_OUTPUT));
+    enum hk_status st = check_exported_tensors(x);
+    if (st == HK_OK)
+        st = hk_decode_for_safetensors(x->v, x->opt, x->err);
+    if (st == HK_OK)
+        st = reorder_to_halves(x);
+    return st == HK_OK ? rename_all_to_hf(x) : st;
 }
 
 /* The type of most weights, of those that config.json has a name for. */
-static enum hk_type most(const struct hk_file *f, enum hk_type dense)
+static enum hk_type choose_dtype(const struct hk_file *f, enum hk_type dense)
 {
     const enum hk_type types[] = {dense, HK_TYPE_F32, HK_TYPE_F16, HK_TYPE_BF16, HK_TYPE_F64};
     enum hk_type best = dense;
@@ -120,9 +247,25 @@ static enum hk_type most(const struct hk_file *f, enum hk_type dense)
 
 /* ---- metadata ---- */
 
+/* Whether config.json has a field for KEY. */
+static bool config_covers(const char *architecture, struct hk_bytes key)
+{
+    const enum hk_model_key k = hk_key_of_text(architecture, key);
+    return k != HK_MODEL_KEYS && (hk_key_flags(k) & HK_KEY_IN_CONFIG) != 0;
+}
+
+/* Whether KEY is one of ARCHITECTURE's that config.json has no field for, and that
+ * read_export_params() does not look at either. */
+static bool config_lacks(const char *architecture, struct hk_bytes key)
+{
+    const size_t n = strlen(architecture);
+    return key.n > n + 1 && memcmp(key.p, architecture, n) == 0 && key.p[n] == '.' &&
+           hk_key_of_text(architecture, key) == HK_MODEL_KEYS;
+}
+
 /* A head's length that config.json says, but that is not made a key again where it follows from the
  * others. */
-static bool is_implied(const struct exporting *x, struct hk_bytes key)
+static bool is_implied_head_size(const struct exporting *x, struct hk_bytes key)
 {
     const struct hk_model_params *m = &x->model;
     const enum hk_model_key k = hk_key_of_text(m->architecture, key);
@@ -130,14 +273,14 @@ static bool is_implied(const struct exporting *x, struct hk_bytes key)
            (uint64_t)m->heads * m->key_dim == m->hidden;
 }
 
-static bool is_covered(const struct exporting *x, struct hk_bytes key)
+static bool is_covered_by_files(const struct exporting *x, struct hk_bytes key)
 {
     return hk_hf_tokenizer_covers(key) ||
-           (hk_hf_config_covers(x->model.architecture, key) && !is_implied(x, key));
+           (config_covers(x->model.architecture, key) && !is_implied_head_size(x, key));
 }
 
 /* What would change a text, and no side file of a directory has. */
-static bool changes_text(struct hk_bytes key)
+static bool is_text_key(struct hk_bytes key)
 {
     static const char *const groups[] = {"tokenizer.", "general.sampling."};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
@@ -147,12 +290,12 @@ static bool changes_text(struct hk_bytes key)
 }
 
 /* No loss of the file's, but of the model's. */
-static void report_unknown(const struct exporting *x, struct hk_bytes key)
+static void report_unsaid_key(const struct exporting *x, struct hk_bytes key)
 {
-    const char *what =
-        hk_hf_config_lacks(x->model.architecture, key) ? "config.json has no field for it"
-        : !is_covered(x, key) && changes_text(key)     ? "no file beside the weights says it"
-                                                       : NULL;
+    const char *what = config_lacks(x->model.architecture, key) ? "config.json has no field for it"
+                       : !is_covered_by_files(x, key) && is_text_key(key)
+                           ? "no file beside the weights says it"
+                           : NULL;
     if (what != NULL)
         hk_report_loss(
             x->opt,
@@ -162,17 +305,17 @@ static void report_unknown(const struct exporting *x, struct hk_bytes key)
 }
 
 /* Keep what no side file covers, for __metadata__. transformers asks for "format". */
-static void put_metadata(struct exporting *x)
+static void keep_uncovered_metadata(struct exporting *x)
 {
     struct hk_kvlist *l = &x->v->kvs;
     size_t kept = 0;
     for (size_t i = 0; i < l->count; i++) {
         const struct hk_kv kv = l->kvs[i];
-        report_unknown(x, kv.key);
+        report_unsaid_key(x, kv.key);
         if (hk_bytes_are(kv.key, "format")) {
             if (kv.type != HK_META_STRING || !hk_bytes_are(kv.value, "pt"))
                 hk_report_loss(x->opt, "key format: transformers needs it to be 'pt'");
-        } else if (!is_covered(x, kv.key))
+        } else if (!is_covered_by_files(x, kv.key))
             l->kvs[kept++] = kv;
     }
     l->count = kept;
@@ -186,19 +329,18 @@ static enum hk_status read_exported_model(struct exporting *x, bool *tied)
     const struct hk_file *f = x->v->from;
     const struct hk_tensor *t = hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_EMBEDDING));
     struct hk_hf_stored stored;
-    enum hk_status status = hk_hf_stored_read(f, &stored, x->err);
-    if (status == HK_OK)
-        status = hk_hf_export_params(f, &stored, &x->model, x->err);
-    if (status == HK_OK)
-        status = hk_output_is_tied(f, stored.config.tied, tied, x->err);
-    if (status == HK_OK && (t == NULL || t->ndim == 0 || t->shape[0] > UINT32_MAX))
-        status =
-            hk_fail(x->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s with a row for each token",
-                    hk_tensor_role_name(HK_ROLE_EMBEDDING));
-    if (status == HK_OK)
+    enum hk_status st = hk_hf_stored_read(f, &stored, x->err);
+    if (st == HK_OK)
+        st = read_export_params(f, &stored, &x->model, x->err);
+    if (st == HK_OK)
+        st = hk_output_is_tied(f, stored.config.tied, tied, x->err);
+    if (st == HK_OK && (t == NULL || t->ndim == 0 || t->shape[0] > UINT32_MAX))
+        st = hk_fail(x->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s with a row for each token",
+                     hk_tensor_role_name(HK_ROLE_EMBEDDING));
+    if (st == HK_OK)
         x->model.vocab = (uint32_t)t->shape[0];
     hk_hf_stored_free(&stored);
-    return status;
+    return st;
 }
 
 enum hk_status hk_hf_export(struct hk_view *v, const struct hk_convert_options *opt,
@@ -206,14 +348,14 @@ enum hk_status hk_hf_export(struct hk_view *v, const struct hk_convert_options *
 {
     struct exporting x = {.v = v, .opt = opt, .err = err};
     bool tied = false;
-    enum hk_status status = read_exported_model(&x, &tied);
-    if (status == HK_OK)
-        status = put_tensors(&x, tied);
-    if (status == HK_OK)
-        status = hk_hf_put_config(v->from, &x.model, most(v->file, opt->dense), out, err);
-    if (status == HK_OK)
-        status = hk_hf_export_tokenizer(v->from, opt, out, err);
-    if (status == HK_OK)
-        put_metadata(&x);
-    return status;
+    enum hk_status st = read_exported_model(&x, &tied);
+    if (st == HK_OK)
+        st = export_tensors(&x, tied);
+    if (st == HK_OK)
+        st = hk_hf_export_config(v->from, &x.model, choose_dtype(v->file, opt->dense), out, err);
+    if (st == HK_OK)
+        st = hk_hf_export_tokenizer(v->from, opt, out, err);
+    if (st == HK_OK)
+        keep_uncovered_metadata(&x);
+    return st;
 }

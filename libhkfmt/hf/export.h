@@ -22,18 +22,6 @@ void hk_hf_stored_free(struct hk_hf_stored *s);
 enum hk_status hk_hf_stored_json(const struct hk_file *f, const char *key, struct hk_bytes *text,
                                  json_t **out, struct hk_error *err);
 
-/* ---- hyperparameters (hf/export_params.c) ---- */
-
-/* Those of F, as far as config.json can say them: rope_freqs.weight, where F has it, is turned into
- * the llama3 parameters that give these factors. HK_E_UNSUPPORTED: what is not run, or what the
- * classes of transformers do not do. The family is the stored config's where it fits F. */
-enum hk_status hk_hf_export_params(const struct hk_file *f, const struct hk_hf_stored *stored,
-                                   struct hk_model_params *out, struct hk_error *err);
-/* Whether config.json has a field for KEY, and whether KEY is one of ARCHITECTURE's that it has no
- * field for and that hk_hf_export_params() does not look at either. */
-bool hk_hf_config_covers(const char *architecture, struct hk_bytes key);
-bool hk_hf_config_lacks(const char *architecture, struct hk_bytes key);
-
 /* ---- small files (hf/side.c) ---- */
 
 /* Add NAME with JSON as text: indented by two, numbers as short as they can be. */

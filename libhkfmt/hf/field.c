@@ -15,13 +15,12 @@ json_t *hk_hf_field(const json_t *object, const char *name)
 
 void hk_hf_need(struct hk_hf_in *in, const json_t *object, const char *name)
 {
-    if (in->status == HK_OK && hk_hf_field(object, name) == NULL)
-        in->status =
-            hk_fail(in->err, HK_E_MISSING, HK_NO_OFFSET, "%s%s is missing", in->where, name);
+    if (in->st == HK_OK && hk_hf_field(object, name) == NULL)
+        in->st = hk_fail(in->err, HK_E_MISSING, HK_NO_OFFSET, "%s%s is missing", in->where, name);
 }
 
 /* The beginning of V's text. The dumper leaves out what does not fit, and all behind it. */
-static void show(const json_t *v, char out[64])
+static void print_json_start(const json_t *v, char out[64])
 {
     memset(out, 0, 64);
     size_t n = json_dumpb(v, out, 60, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
@@ -29,21 +28,21 @@ static void show(const json_t *v, char out[64])
         memcpy(out + strlen(out), "...", 4);
 }
 
-void hk_hf_refuse(struct hk_hf_in *in, enum hk_status status, const char *name, const json_t *value,
+void hk_hf_refuse(struct hk_hf_in *in, enum hk_status st, const char *name, const json_t *value,
                   const char *why)
 {
     char text[64];
-    if (in->status != HK_OK)
+    if (in->st != HK_OK)
         return;
-    show(value, text);
-    in->status = hk_fail(in->err, status, HK_NO_OFFSET, "%s%s is %s%s%s", in->where, name, text,
-                         why != NULL ? ": " : "", why != NULL ? why : "");
+    print_json_start(value, text);
+    in->st = hk_fail(in->err, st, HK_NO_OFFSET, "%s%s is %s%s%s", in->where, name, text,
+                     why != NULL ? ": " : "", why != NULL ? why : "");
 }
 
 void hk_hf_number(struct hk_hf_in *in, const json_t *object, const char *name, double *v)
 {
     const json_t *field = hk_hf_field(object, name);
-    if (in->status != HK_OK || field == NULL)
+    if (in->st != HK_OK || field == NULL)
         return;
     if (json_is_number(field))
         *v = json_number_value(field);
@@ -56,7 +55,7 @@ void hk_hf_positive(struct hk_hf_in *in, const json_t *object, const char *name,
     double x = 1;
     hk_hf_number(in, object, name, &x);
     const json_t *field = hk_hf_field(object, name);
-    if (in->status != HK_OK || field == NULL)
+    if (in->st != HK_OK || field == NULL)
         return;
     /* As f32, which it becomes. */
     if ((float)x > 0 && isfinite((float)x))
@@ -70,7 +69,7 @@ void hk_hf_count(struct hk_hf_in *in, const json_t *object, const char *name, ui
     double x = 1;
     hk_hf_number(in, object, name, &x);
     const json_t *field = hk_hf_field(object, name);
-    if (in->status != HK_OK || field == NULL)
+    if (in->st != HK_OK || field == NULL)
         return;
     if (x >= 1 && x <= MOST && x == (double)(uint32_t)x)
         *v = (uint32_t)x;
@@ -81,7 +80,7 @@ void hk_hf_count(struct hk_hf_in *in, const json_t *object, const char *name, ui
 void hk_hf_flag(struct hk_hf_in *in, const json_t *object, const char *name, bool *v)
 {
     const json_t *field = hk_hf_field(object, name);
-    if (in->status != HK_OK || field == NULL)
+    if (in->st != HK_OK || field == NULL)
         return;
     if (json_is_boolean(field))
         *v = json_is_true(field);
@@ -92,7 +91,7 @@ void hk_hf_flag(struct hk_hf_in *in, const json_t *object, const char *name, boo
 void hk_hf_text(struct hk_hf_in *in, const json_t *object, const char *name, struct hk_bytes *v)
 {
     const json_t *field = hk_hf_field(object, name);
-    if (in->status != HK_OK || field == NULL)
+    if (in->st != HK_OK || field == NULL)
         return;
     if (json_is_string(field))
         *v =

@@ -50,7 +50,7 @@ struct hk_hf_in {
     const char *arch;  /* that keys begin with */
     struct hk_kvlist *out;
     struct hk_error *err;
-    enum hk_status status;
+    enum hk_status st; /* of the first refusal */
 };
 
 json_t *hk_hf_field(const json_t *object, const char *name); /* NULL if absent */
@@ -78,9 +78,9 @@ struct hk_hf_config { /* what config.json settles for the others */
     bool tied;                             /* its tie_word_embeddings, or the family's default */
 };
 
-/* Check config.json and set what it says as keys (hf/config.c, hf/rope.c): architecture, sizes,
- * rope with every parameter, order of rows, and config.json and generation_config.json as they are
- * (json). What would not run is refused as it is in every other format. */
+/* Check config.json and set what it says as keys (hf/config.c, hf/config_rope.c): architecture,
+ * sizes, rope with every parameter, order of rows, and config.json and generation_config.json as
+ * they are (json). What would not run is refused as it is in every other format. */
 enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
                                  struct hk_error *err);
 
@@ -104,10 +104,11 @@ enum hk_status hk_side_files_add(struct hk_side_files *s, const char *name, stru
 
 /* config.json and generation_config.json: hk.hf.config and hk.hf.generation_config, or an empty
  * object, with every field that a key of F settles set from it (hf/export_config.c). MODEL is
- * what hk_hf_export_params() makes of F, with vocab. DENSE: dtype named. */
-enum hk_status hk_hf_put_config(const struct hk_file *f, const struct hk_model_params *model,
-                                enum hk_type dense, struct hk_side_files *out,
-                                struct hk_error *err);
+ * F's, as config.json can say it. DENSE: dtype named. */
+enum hk_status hk_hf_export_config(const struct hk_file *f, const struct hk_model_params *model,
+                                   enum hk_type dense, struct hk_side_files *out,
+                                   struct hk_error *err);
+
 /* V, a view of a runnable model, as its directory has it: tensors renamed, decoded and reordered,
  * metadata that the side files tell taken out (hf/export.c). hk_view_ready() was not called yet. */
 enum hk_status hk_hf_export(struct hk_view *v, const struct hk_convert_options *opt,

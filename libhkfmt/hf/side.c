@@ -33,7 +33,7 @@ enum hk_status hk_side_files_add(struct hk_side_files *s, const char *name, stru
 
 /* ---- numbers ---- */
 
-static double read_back(const char *text)
+static double parse_printed_real(const char *text)
 {
     double d = 0;
     hk_parse_json_double(hk_bytes_of(text), &d);
@@ -41,7 +41,7 @@ static double read_back(const char *text)
 }
 
 /* V with DIGITS digits as text, which is terminated. */
-static void print(struct hk_buf *b, double v, int digits)
+static void print_real(struct hk_buf *b, double v, int digits)
 {
     b->n = 0;
     hk_put_json_double(b, v, digits);
@@ -54,8 +54,8 @@ double hk_hf_short(double v)
     double shortest = v;
     const bool single = fabs(v) <= 0x1.fffffep127 && (double)(float)v == v;
     for (int digits = 1; single && digits <= 9; digits++) {
-        print(&b, v, digits);
-        const double d = b.failed ? v : read_back((const char *)b.p);
+        print_real(&b, v, digits);
+        const double d = b.failed ? v : parse_printed_real((const char *)b.p);
         if ((float)d == (float)v) {
             shortest = d;
             break;
@@ -68,13 +68,13 @@ double hk_hf_short(double v)
 /* Whole numbers up to here are written out, as Python does. */
 static const double plain = 1e16;
 
-static void put_real(struct hk_buf *b, double v)
+static void spell_json_real(struct hk_buf *b, double v)
 {
     struct hk_buf text = {0};
     const bool whole = fabs(v) < plain && v == trunc(v);
     for (int digits = whole ? 16 : 1; digits <= 17; digits++) {
-        print(&text, v, digits);
-        if (text.failed || read_back((const char *)text.p) == v)
+        print_real(&text, v, digits);
+        if (text.failed || parse_printed_real((const char *)text.p) == v)
             break;
     }
     if (text.failed)
@@ -88,7 +88,7 @@ static void put_real(struct hk_buf *b, double v)
 
 /* ---- JSON ---- */
 
-static void put_line(struct hk_buf *b, size_t depth)
+static void print_json_line(struct hk_buf *b, size_t depth)
 {
     hk_buf_text(b, "\n");
     for (size_t i = 0; i < depth; i++)
@@ -105,7 +105,7 @@ static void put_scalar(struct hk_buf *b, const json_t *v)
     free(text);
 }
 
-static void put_key(struct hk_buf *b, const char *key, size_t n)
+static void print_json_key(struct hk_buf *b, const char *key, size_t n)
 {
     json_t *s = json_stringn_nocheck(key, n);
     put_scalar(b, s);
@@ -114,12 +114,12 @@ static void put_key(struct hk_buf *b, const char *key, size_t n)
 }
 
 /* jansson's reader bounds DEPTH. */
-static void put_value(struct hk_buf *b, json_t *v, size_t depth)
+static void spell_json_value(struct hk_buf *b, json_t *v, size_t depth)
 {
     const bool object = json_is_object(v);
     const size_t count = object ? json_object_size(v) : json_array_size(v);
     if (json_is_real(v)) {
-        put_real(b, json_real_value(v));
+        spell_json_real(b, json_real_value(v));
         return;
     }
     if (count == 0) {
@@ -130,13 +130,13 @@ static void put_value(struct hk_buf *b, json_t *v, size_t depth)
     hk_buf_text(b, object ? "{" : "[");
     for (size_t i = 0; i < count; i++) {
         hk_buf_text(b, i > 0 ? "," : "");
-        put_line(b, depth + 1);
+        print_json_line(b, depth + 1);
         if (object)
-            put_key(b, json_object_iter_key(at), json_object_iter_key_len(at));
-        put_value(b, object ? json_object_iter_value(at) : json_array_get(v, i), depth + 1);
+            print_json_key(b, json_object_iter_key(at), json_object_iter_key_len(at));
+        spell_json_value(b, object ? json_object_iter_value(at) : json_array_get(v, i), depth + 1);
         at = object ? json_object_iter_next(v, at) : NULL;
     }
-    put_line(b, depth);
+    print_json_line(b, depth);
     hk_buf_text(b, object ? "}" : "]");
 }
 
@@ -144,7 +144,7 @@ enum hk_status hk_side_files_json(struct hk_side_files *s, const char *name, jso
                                   struct hk_error *err)
 {
     struct hk_buf b = {0};
-    put_value(&b, json, 0);
+    spell_json_value(&b, json, 0);
     hk_buf_text(&b, "\n");
     return hk_side_files_add(s, name, &b, err);
 }

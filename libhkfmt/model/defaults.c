@@ -19,16 +19,16 @@ static bool has_model_key(const struct telling *t, enum hk_model_key key)
     return hk_key_find(&t->keys, t->architecture, key) != NULL;
 }
 
-static void tell(const struct telling *t, const char *what, const char *taken)
+static void report_default(const struct telling *t, const char *what, const char *taken)
 {
     char text[160];
     snprintf(text, sizeof text, "no key %s: %s is taken", what, taken);
     t->each(t->arg, text);
 }
 
-static void tell_of_model(const struct telling *t, enum hk_model_key key, const char *taken)
+static void report_model_default(const struct telling *t, enum hk_model_key key, const char *taken)
 {
-    tell(t, hk_key_text(t->architecture, key).s, taken);
+    report_default(t, hk_key_text(t->architecture, key).s, taken);
 }
 
 /* Whether config.json, whose import fills the key in, has a rope_theta: beside a rope's object, in
@@ -53,30 +53,30 @@ static bool config_has_base(const struct hk_file *f)
     return found;
 }
 
-static void tell_rope(const struct telling *t)
+static void report_rope_defaults(const struct telling *t)
 {
     if (!has_model_key(t, HK_KEY_ROPE_FREQ_BASE))
-        tell_of_model(t, HK_KEY_ROPE_FREQ_BASE, "10000");
+        report_model_default(t, HK_KEY_ROPE_FREQ_BASE, "10000");
     else if (t->f->format == HK_FORMAT_HF && !config_has_base(t->f))
         t->each(t->arg, "no rope_theta in config.json: 10000 is taken");
     if (!has_model_key(t, HK_KEY_SCALING_TYPE) &&
         (has_model_key(t, HK_KEY_SCALING_FACTOR) || has_model_key(t, HK_KEY_ROPE_SCALE_LINEAR)))
-        tell_of_model(t, HK_KEY_SCALING_TYPE, "linear, as there is a factor,");
+        report_model_default(t, HK_KEY_SCALING_TYPE, "linear, as there is a factor,");
 }
 
-static void tell_tokenizer(const struct telling *t)
+static void report_tokenizer_defaults(const struct telling *t)
 {
     const struct hk_kv *model = hk_vocab_find(t->f, HK_VOCAB_MODEL);
     struct hk_bytes name;
     if (hk_vocab_find(t->f, HK_VOCAB_TOKENS) == NULL)
         return;
     if (hk_vocab_find(t->f, HK_VOCAB_TYPES) == NULL)
-        tell(t, hk_vocab_key(HK_VOCAB_TYPES),
-             "what the spelling and the special ids of the tokens tell");
+        report_default(t, hk_vocab_key(HK_VOCAB_TYPES),
+                       "what the spelling and the special ids of the tokens tell");
     if (model != NULL && hk_kv_string(model, &name, NULL) == HK_OK &&
         hk_vocab_kind(name) == HK_VOCAB_BPE && hk_vocab_find(t->f, HK_VOCAB_PRE) == NULL &&
         hk_vocab_find(t->f, HK_VOCAB_SPLITS) == NULL)
-        tell(t, hk_vocab_key(HK_VOCAB_PRE), "'default'");
+        report_default(t, hk_vocab_key(HK_VOCAB_PRE), "'default'");
 }
 
 void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *text), void *arg)
@@ -86,6 +86,6 @@ void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *te
     if (hk_family_read(&t.keys, &family, &t.architecture, NULL) != HK_OK ||
         hk_tensor_find(f, hk_tensor_role_name(HK_ROLE_EMBEDDING)) == NULL)
         return;
-    tell_rope(&t);
-    tell_tokenizer(&t);
+    report_rope_defaults(&t);
+    report_tokenizer_defaults(&t);
 }

@@ -30,7 +30,7 @@ static void fail_missing_key(struct params_reading *r, enum hk_model_key key)
 
 /* An integer of 1 to MAX_SIZE, or MAX_CONTEXT; where the key is absent FALLBACK, and 0 there means
  * that it must not be in a model that is run. */
-static uint32_t read_size(struct params_reading *r, enum hk_model_key key, uint32_t fallback)
+static uint32_t read_size_param(struct params_reading *r, enum hk_model_key key, uint32_t fallback)
 {
     const int64_t max = key == HK_KEY_CONTEXT_LENGTH ? MAX_CONTEXT : MAX_SIZE;
     const struct hk_kv *kv = find_param(r, key);
@@ -48,8 +48,8 @@ static uint32_t read_size(struct params_reading *r, enum hk_model_key key, uint3
 }
 
 /* A finite number above 0, or at least 0 where ZERO is allowed. */
-static double read_number(struct params_reading *r, enum hk_model_key key, bool zero,
-                          double fallback)
+static double read_number_param(struct params_reading *r, enum hk_model_key key, bool zero,
+                                double fallback)
 {
     const struct hk_kv *kv = find_param(r, key);
     double v = fallback;
@@ -62,9 +62,9 @@ static double read_number(struct params_reading *r, enum hk_model_key key, bool 
     return r->st == HK_OK ? v : fallback;
 }
 
-static double read_positive(struct params_reading *r, enum hk_model_key key, double fallback)
+static double read_positive_param(struct params_reading *r, enum hk_model_key key, double fallback)
 {
-    return read_number(r, key, false, fallback);
+    return read_number_param(r, key, false, fallback);
 }
 
 /* ---- features ---- */
@@ -113,7 +113,7 @@ static double read_log_multiplier(struct params_reading *r)
 }
 
 /* The text of KV, which may be NULL; false where there is none. */
-static bool read_text(struct params_reading *r, const struct hk_kv *kv, struct hk_bytes *out)
+static bool read_text_param(struct params_reading *r, const struct hk_kv *kv, struct hk_bytes *out)
 {
     if (r->st == HK_OK && kv != NULL)
         r->st = hk_kv_string(kv, out, r->err);
@@ -128,18 +128,18 @@ static enum hk_rope_kind read_scaling_kind(struct params_reading *r)
                         find_param(r, HK_KEY_ROPE_SCALE_LINEAR) != NULL;
     enum hk_rope_kind kind = factor ? HK_ROPE_LINEAR : HK_ROPE_NONE;
     struct hk_bytes name;
-    if (read_text(r, kv, &name) && !hk_rope_kind_of(name, &kind))
+    if (read_text_param(r, kv, &name) && !hk_rope_kind_of(name, &kind))
         r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
                         "key %.*s: rope scaling '%.*s' is not supported", HK_STR(kv->key),
                         HK_STR(name));
     return kind;
 }
 
-static bool read_halves(struct params_reading *r, bool fallback)
+static bool read_row_order(struct params_reading *r, bool fallback)
 {
     const struct hk_kv *kv = find_param(r, HK_KEY_ROPE_STYLE);
     struct hk_bytes style;
-    if (!read_text(r, kv, &style))
+    if (!read_text_param(r, kv, &style))
         return fallback;
     const bool halves = hk_bytes_are(style, hk_rope_style(true));
     if (!halves && !hk_bytes_are(style, hk_rope_style(false)))
@@ -157,19 +157,19 @@ static void read_features(struct params_reading *r, struct hk_model_params *p)
     p->causal = read_causal(r);
     p->rope.kind = read_scaling_kind(r);
     p->rope.log_multiplier = read_log_multiplier(r);
-    p->halves = read_halves(r, !p->family->pairs_in_gguf);
+    p->halves = read_row_order(r, !p->family->pairs_in_gguf);
 }
 
 /* ---- sizes ---- */
 
-static void read_sizes(struct params_reading *r, struct hk_model_params *p)
+static void read_model_sizes(struct params_reading *r, struct hk_model_params *p)
 {
-    p->layers = read_size(r, HK_KEY_BLOCK_COUNT, 0);
-    p->hidden = read_size(r, HK_KEY_EMBEDDING_LENGTH, 0);
-    p->ffn = read_size(r, HK_KEY_FEED_FORWARD_LENGTH, 0);
-    p->heads = read_size(r, HK_KEY_HEAD_COUNT, 0);
-    p->kv_heads = read_size(r, HK_KEY_HEAD_COUNT_KV, p->heads);
-    p->context = read_size(r, HK_KEY_CONTEXT_LENGTH, 2048);
+    p->layers = read_size_param(r, HK_KEY_BLOCK_COUNT, 0);
+    p->hidden = read_size_param(r, HK_KEY_EMBEDDING_LENGTH, 0);
+    p->ffn = read_size_param(r, HK_KEY_FEED_FORWARD_LENGTH, 0);
+    p->heads = read_size_param(r, HK_KEY_HEAD_COUNT, 0);
+    p->kv_heads = read_size_param(r, HK_KEY_HEAD_COUNT_KV, p->heads);
+    p->context = read_size_param(r, HK_KEY_CONTEXT_LENGTH, 2048);
     if (r->st != HK_OK)
         return;
     if (p->kv_heads != 0 && p->heads % p->kv_heads != 0)
@@ -187,9 +187,9 @@ static void read_head_sizes(struct params_reading *r, struct hk_model_params *p)
 {
     const bool whole = r->st == HK_OK && p->heads != 0 && p->hidden % p->heads == 0;
     const uint32_t shared = whole ? p->hidden / p->heads : 0;
-    p->key_dim = read_size(r, HK_KEY_KEY_LENGTH, shared);
-    p->value_dim = read_size(r, HK_KEY_VALUE_LENGTH, shared);
-    p->rope_dims = read_size(r, HK_KEY_ROPE_DIMENSION_COUNT, p->key_dim);
+    p->key_dim = read_size_param(r, HK_KEY_KEY_LENGTH, shared);
+    p->value_dim = read_size_param(r, HK_KEY_VALUE_LENGTH, shared);
+    p->rope_dims = read_size_param(r, HK_KEY_ROPE_DIMENSION_COUNT, p->key_dim);
     if (r->st == HK_OK && p->key_dim != 0 && (p->rope_dims % 2 != 0 || p->rope_dims > p->key_dim))
         r->st = hk_fail(
             r->err, HK_E_FORMAT, HK_NO_OFFSET, "key %s is %u: not even, or above the head's %u",
@@ -202,14 +202,14 @@ static void read_head_sizes(struct params_reading *r, struct hk_model_params *p)
  * attention factor, 1 + 0.1 ln(factor); files may state a further one, of any scaling. */
 static void read_yarn_params(struct params_reading *r, struct hk_rope *rope)
 {
-    rope->beta_fast = read_positive(r, HK_KEY_BETA_FAST, 32);
-    rope->beta_slow = read_positive(r, HK_KEY_BETA_SLOW, 1);
-    rope->beta_fast = read_positive(r, HK_KEY_YARN_BETA_FAST, rope->beta_fast);
-    rope->beta_slow = read_positive(r, HK_KEY_YARN_BETA_SLOW, rope->beta_slow);
-    rope->yarn_attn_factor = read_positive(r, HK_KEY_YARN_ATTN_FACTOR, 1);
+    rope->beta_fast = read_positive_param(r, HK_KEY_BETA_FAST, 32);
+    rope->beta_slow = read_positive_param(r, HK_KEY_BETA_SLOW, 1);
+    rope->beta_fast = read_positive_param(r, HK_KEY_YARN_BETA_FAST, rope->beta_fast);
+    rope->beta_slow = read_positive_param(r, HK_KEY_YARN_BETA_SLOW, rope->beta_slow);
+    rope->yarn_attn_factor = read_positive_param(r, HK_KEY_YARN_ATTN_FACTOR, 1);
     rope->ext_factor =
-        read_number(r, HK_KEY_YARN_EXT_FACTOR, true, rope->kind == HK_ROPE_YARN ? 1 : 0);
-    rope->attn_factor = read_positive(r, HK_KEY_SCALING_ATTN_FACTOR, 1);
+        read_number_param(r, HK_KEY_YARN_EXT_FACTOR, true, rope->kind == HK_ROPE_YARN ? 1 : 0);
+    rope->attn_factor = read_positive_param(r, HK_KEY_SCALING_ATTN_FACTOR, 1);
 }
 
 static void settle_magnitude(struct params_reading *r, struct hk_rope *rope)
@@ -232,12 +232,12 @@ static void settle_magnitude(struct params_reading *r, struct hk_rope *rope)
 static void read_rope_params(struct params_reading *r, struct hk_model_params *p)
 {
     struct hk_rope *rope = &p->rope;
-    rope->base = read_positive(r, HK_KEY_ROPE_FREQ_BASE, 10000);
-    rope->factor = read_positive(r, HK_KEY_ROPE_SCALE_LINEAR, 1);
-    rope->factor = read_positive(r, HK_KEY_SCALING_FACTOR, rope->factor);
-    rope->original = read_positive(r, HK_KEY_SCALING_ORIGINAL, p->context);
-    rope->low_freq = read_positive(r, HK_KEY_LOW_FREQ_FACTOR, 1);
-    rope->high_freq = read_positive(r, HK_KEY_HIGH_FREQ_FACTOR, 4);
+    rope->base = read_positive_param(r, HK_KEY_ROPE_FREQ_BASE, 10000);
+    rope->factor = read_positive_param(r, HK_KEY_ROPE_SCALE_LINEAR, 1);
+    rope->factor = read_positive_param(r, HK_KEY_SCALING_FACTOR, rope->factor);
+    rope->original = read_positive_param(r, HK_KEY_SCALING_ORIGINAL, p->context);
+    rope->low_freq = read_positive_param(r, HK_KEY_LOW_FREQ_FACTOR, 1);
+    rope->high_freq = read_positive_param(r, HK_KEY_HIGH_FREQ_FACTOR, 4);
     if (rope->kind == HK_ROPE_NONE)
         rope->factor = 1;
     if (r->st == HK_OK && rope->kind == HK_ROPE_LLAMA3 && rope->high_freq <= rope->low_freq)
@@ -278,10 +278,10 @@ enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use 
         return r.st;
     r.architecture = p.architecture;
     read_features(&r, &p);
-    read_sizes(&r, &p);
+    read_model_sizes(&r, &p);
     read_head_sizes(&r, &p);
     read_rope_params(&r, &p);
-    p.epsilon = read_positive(&r, HK_KEY_NORM_EPSILON, 1e-5);
+    p.epsilon = read_positive_param(&r, HK_KEY_NORM_EPSILON, 1e-5);
     if (r.st == HK_OK)
         *out = p;
     return r.st;

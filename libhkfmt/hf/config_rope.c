@@ -20,7 +20,7 @@ struct rope {
 
 /* ---- where it stands ---- */
 
-static const json_t *agreed(struct rope *r, const char *name, const json_t *a, const json_t *b)
+static const json_t *take_agreed(struct rope *r, const char *name, const json_t *a, const json_t *b)
 {
     if (a != NULL && b != NULL && !json_equal(a, b) &&
         !(json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b)))
@@ -29,7 +29,7 @@ static const json_t *agreed(struct rope *r, const char *name, const json_t *a, c
 }
 
 /* In version 5 a model whose layers differ has an object for each kind of layer in it. */
-static const json_t *of_layers(const json_t *o)
+static const json_t *rope_of_layers(const json_t *o)
 {
     const json_t *full = hk_hf_field(o, "full_attention");
     if (json_is_object(full) && json_object_size(o) == 1)
@@ -37,26 +37,26 @@ static const json_t *of_layers(const json_t *o)
     return o;
 }
 
-static void find_object(struct rope *r)
+static void find_rope_object(struct rope *r)
 {
     const json_t *json = r->c->json;
-    const json_t *o = agreed(r, "rope_scaling", hk_hf_field(json, "rope_scaling"),
-                             hk_hf_field(json, "rope_parameters"));
+    const json_t *o = take_agreed(r, "rope_scaling", hk_hf_field(json, "rope_scaling"),
+                                  hk_hf_field(json, "rope_parameters"));
     if (o != NULL && !json_is_object(o))
         hk_hf_refuse(r->in, HK_E_FORMAT, "rope_scaling", o, "no object");
-    r->o = of_layers(o);
+    r->o = rope_of_layers(o);
 }
 
 /* A number that may stand inside the object and beside it. */
-static void outer_number(struct rope *r, const char *name, double *v)
+static void read_outer_number(struct rope *r, const char *name, double *v)
 {
     const json_t *json = r->c->json;
-    agreed(r, name, hk_hf_field(json, name), hk_hf_field(r->o, name));
+    take_agreed(r, name, hk_hf_field(json, name), hk_hf_field(r->o, name));
     hk_hf_positive(r->in, json, name, v);
     hk_hf_positive(r->in, r->o, name, v);
 }
 
-static void check_names(struct rope *r)
+static void check_rope_names(struct rope *r)
 {
     static const char *const known[] = {
         "rope_type",        "type",
@@ -83,42 +83,42 @@ static void check_names(struct rope *r)
 
 /* ---- kinds ---- */
 
-static void need_factor(struct rope *r)
+static void need_rope_factor(struct rope *r)
 {
     hk_hf_need(r->in, r->o, "factor");
     hk_hf_positive(r->in, r->o, "factor", &r->factor);
-    if (r->in->status == HK_OK && r->factor < 1)
+    if (r->in->st == HK_OK && r->factor < 1)
         hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "factor", hk_hf_field(r->o, "factor"), "below 1");
 }
 
-static void put_float(struct rope *r, enum hk_model_key key, double v)
+static void put_rope_float(struct rope *r, enum hk_model_key key, double v)
 {
     hk_kvlist_float(r->in->out, hk_key_text(r->in->arch, key).s, v);
 }
 
-static void put_scaling(struct rope *r, enum hk_rope_kind kind)
+static void put_scaling_keys(struct rope *r, enum hk_rope_kind kind)
 {
     hk_kvlist_text(r->in->out, hk_key_text(r->in->arch, HK_KEY_SCALING_TYPE).s, hk_rope_name(kind));
-    put_float(r, HK_KEY_SCALING_FACTOR, r->factor);
+    put_rope_float(r, HK_KEY_SCALING_FACTOR, r->factor);
 }
 
-static void put_original(struct rope *r)
+static void put_original_key(struct rope *r)
 {
     hk_kvlist_int(r->in->out, hk_key_text(r->in->arch, HK_KEY_SCALING_ORIGINAL).s,
                   (int64_t)r->original);
 }
 
-static void read_original(struct rope *r)
+static void read_original_context(struct rope *r)
 {
     static const char name[] = "original_max_position_embeddings";
     uint32_t v = r->c->model.context;
-    agreed(r, name, hk_hf_field(r->c->json, name), hk_hf_field(r->o, name));
+    take_agreed(r, name, hk_hf_field(r->c->json, name), hk_hf_field(r->o, name));
     hk_hf_count(r->in, r->c->json, name, &v);
     hk_hf_count(r->in, r->o, name, &v);
     r->original = v;
 }
 
-static void read_default(struct rope *r)
+static void read_default_rope(struct rope *r)
 {
     if (hk_hf_field(r->o, "rope_type") == NULL && hk_hf_field(r->o, "type") == NULL &&
         hk_hf_field(r->o, "factor") != NULL)
@@ -126,21 +126,21 @@ static void read_default(struct rope *r)
                      "of what kind of rope is not said");
 }
 
-static void read_linear(struct rope *r)
+static void read_linear_rope(struct rope *r)
 {
-    need_factor(r);
-    put_scaling(r, HK_ROPE_LINEAR);
+    need_rope_factor(r);
+    put_scaling_keys(r, HK_ROPE_LINEAR);
 }
 
 /* Up to max_position_embeddings it is plain, whatever the factor; beyond them every position would
  * change with the length of the text. */
-static void read_dynamic(struct rope *r)
+static void read_dynamic_rope(struct rope *r)
 {
-    need_factor(r);
-    put_scaling(r, HK_ROPE_DYNAMIC);
+    need_rope_factor(r);
+    put_scaling_keys(r, HK_ROPE_DYNAMIC);
 }
 
-static void read_llama3(struct rope *r)
+static void read_llama3_rope(struct rope *r)
 {
     double low = 1, high = 4;
     static const char *const names[] = {"low_freq_factor", "high_freq_factor"};
@@ -148,29 +148,29 @@ static void read_llama3(struct rope *r)
         hk_hf_need(r->in, r->o, names[i]);
     if (hk_hf_field(r->c->json, "original_max_position_embeddings") == NULL)
         hk_hf_need(r->in, r->o, "original_max_position_embeddings");
-    need_factor(r);
-    read_original(r);
+    need_rope_factor(r);
+    read_original_context(r);
     hk_hf_positive(r->in, r->o, names[0], &low);
     hk_hf_positive(r->in, r->o, names[1], &high);
-    if (r->in->status == HK_OK && high <= low)
+    if (r->in->st == HK_OK && high <= low)
         hk_hf_refuse(r->in, HK_E_FORMAT, names[1], hk_hf_field(r->o, names[1]),
                      "not above low_freq_factor");
-    put_scaling(r, HK_ROPE_LLAMA3);
-    put_original(r);
-    put_float(r, HK_KEY_LOW_FREQ_FACTOR, low);
-    put_float(r, HK_KEY_HIGH_FREQ_FACTOR, high);
+    put_scaling_keys(r, HK_ROPE_LLAMA3);
+    put_original_key(r);
+    put_rope_float(r, HK_KEY_LOW_FREQ_FACTOR, low);
+    put_rope_float(r, HK_KEY_HIGH_FREQ_FACTOR, high);
 }
 
 /* ---- yarn ---- */
 
-static double stretch(double factor, double scale)
+static double yarn_magnitude(double factor, double scale)
 {
     return 1 + 0.1 * scale * log(factor);
 }
 
 /* What cosine and sine are multiplied with. mscale counts only where mscale_all_dim is there too,
  * and neither of them where it is stated. */
-static double magnitude(struct rope *r)
+static double read_yarn_magnitude(struct rope *r)
 {
     double v = 0, scale = 0, all = 0;
     hk_hf_positive(r->in, r->o, "attention_factor", &v);
@@ -179,25 +179,25 @@ static double magnitude(struct rope *r)
     if (v > 0)
         return v;
     if (scale == 0 || all == 0)
-        return stretch(r->factor, 1);
-    v = stretch(r->factor, scale) / stretch(r->factor, all);
-    if (r->in->status == HK_OK && !((float)v > 0 && (float)v <= 1e6f))
+        return yarn_magnitude(r->factor, 1);
+    v = yarn_magnitude(r->factor, scale) / yarn_magnitude(r->factor, all);
+    if (r->in->st == HK_OK && !((float)v > 0 && (float)v <= 1e6f))
         hk_hf_refuse(r->in, HK_E_RANGE, "mscale", hk_hf_field(r->o, "mscale"), "out of range");
     return v;
 }
 
 /* Twice the logarithm of the base times the number of the pair that turns TURNS times in the
  * original context. */
-static double pair(const struct rope *r, double turns)
+static double doubled_pair_of_turns(const struct rope *r, double turns)
 {
     return r->dims * log(r->original / (turns * 6.283185307179586476925));
 }
 
 /* Where the pairs to be blended lie outside of those that there are, the library and llama.cpp take
  * different ways out; so short or long a context is a mistake. */
-static void check_blend(struct rope *r, double fast, double slow)
+static void check_yarn_blend(struct rope *r, double fast, double slow)
 {
-    if (r->in->status != HK_OK)
+    if (r->in->st != HK_OK)
         return;
     if (r->base <= 1)
         hk_hf_refuse(r->in, HK_E_RANGE, "rope_type", hk_hf_field(r->o, "rope_type"),
@@ -205,44 +205,45 @@ static void check_blend(struct rope *r, double fast, double slow)
     else if (fast < slow)
         hk_hf_refuse(r->in, HK_E_FORMAT, "beta_fast", hk_hf_field(r->o, "beta_fast"),
                      "below beta_slow");
-    else if (pair(r, slow) < 0 || pair(r, fast) > 2 * (r->dims - 1.0) * log(r->base))
-        r->in->status = hk_fail(r->in->err, HK_E_RANGE, HK_NO_OFFSET,
-                                "%soriginal_max_position_embeddings is %.0f: out of yarn's range",
-                                r->in->where, r->original);
+    else if (doubled_pair_of_turns(r, slow) < 0 ||
+             doubled_pair_of_turns(r, fast) > 2 * (r->dims - 1.0) * log(r->base))
+        r->in->st = hk_fail(r->in->err, HK_E_RANGE, HK_NO_OFFSET,
+                            "%soriginal_max_position_embeddings is %.0f: out of yarn's range",
+                            r->in->where, r->original);
 }
 
-static void put_beta(struct rope *r, const char *name, enum hk_model_key key, double v)
+static void put_yarn_beta(struct rope *r, const char *name, enum hk_model_key key, double v)
 {
     if (hk_hf_field(r->o, name) != NULL)
-        put_float(r, key, v);
+        put_rope_float(r, key, v);
 }
 
-static void read_yarn(struct rope *r)
+static void read_yarn_rope(struct rope *r)
 {
     double fast = 32, slow = 1;
     bool truncate = true;
-    read_original(r);
+    read_original_context(r);
     if (hk_hf_field(r->o, "factor") == NULL && r->original < r->c->model.context)
         r->factor = r->c->model.context / r->original; /* as the library has it */
     else
-        need_factor(r);
+        need_rope_factor(r);
     hk_hf_positive(r->in, r->o, "beta_fast", &fast);
     hk_hf_positive(r->in, r->o, "beta_slow", &slow);
     hk_hf_flag(r->in, r->o, "truncate", &truncate);
     if (!truncate)
         hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "truncate", hk_hf_field(r->o, "truncate"),
                      "not supported");
-    check_blend(r, fast, slow);
-    const double m = magnitude(r);
-    if (r->in->status != HK_OK)
+    check_yarn_blend(r, fast, slow);
+    const double m = read_yarn_magnitude(r);
+    if (r->in->st != HK_OK)
         return;
-    put_scaling(r, HK_ROPE_YARN);
-    put_original(r);
+    put_scaling_keys(r, HK_ROPE_YARN);
+    put_original_key(r);
     /* llama.cpp has this as a factor to what follows from the other. */
-    if (m != stretch(r->factor, 1))
-        put_float(r, HK_KEY_SCALING_ATTN_FACTOR, m / stretch(r->factor, 1));
-    put_beta(r, "beta_fast", HK_KEY_YARN_BETA_FAST, fast);
-    put_beta(r, "beta_slow", HK_KEY_YARN_BETA_SLOW, slow);
+    if (m != yarn_magnitude(r->factor, 1))
+        put_rope_float(r, HK_KEY_SCALING_ATTN_FACTOR, m / yarn_magnitude(r->factor, 1));
+    put_yarn_beta(r, "beta_fast", HK_KEY_YARN_BETA_FAST, fast);
+    put_yarn_beta(r, "beta_slow", HK_KEY_YARN_BETA_SLOW, slow);
 }
 
 /* ---- all ---- */
@@ -252,21 +253,21 @@ static const struct kind {
     void (*read)(struct rope *r); /* NULL: refused for WHY */
     const char *why;
 } kinds[] = {
-    {"default", read_default, NULL},
-    {"linear", read_linear, NULL},
-    {"dynamic", read_dynamic, NULL},
-    {"yarn", read_yarn, NULL},
-    {"llama3", read_llama3, NULL},
+    {"default", read_default_rope, NULL},
+    {"linear", read_linear_rope, NULL},
+    {"dynamic", read_dynamic_rope, NULL},
+    {"yarn", read_yarn_rope, NULL},
+    {"llama3", read_llama3_rope, NULL},
     {"longrope", NULL, "not supported, as its factors change with the length of the text"},
     {"su", NULL, "not supported, as its factors change with the length of the text"},
     {"mrope", NULL, "not supported, as its positions have several dimensions"},
     {"proportional", NULL, "not supported"},
 };
 
-static const struct kind *kind_of(struct rope *r)
+static const struct kind *find_rope_kind(struct rope *r)
 {
     const json_t *type =
-        agreed(r, "rope_type", hk_hf_field(r->o, "rope_type"), hk_hf_field(r->o, "type"));
+        take_agreed(r, "rope_type", hk_hf_field(r->o, "rope_type"), hk_hf_field(r->o, "type"));
     if (type == NULL)
         return &kinds[0];
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -279,33 +280,33 @@ static const struct kind *kind_of(struct rope *r)
     return NULL;
 }
 
-static void read_dims(struct rope *r)
+static void read_rope_dims(struct rope *r)
 {
     double part = 1;
-    outer_number(r, "partial_rotary_factor", &part);
-    if (r->in->status != HK_OK)
+    read_outer_number(r, "partial_rotary_factor", &part);
+    if (r->in->st != HK_OK)
         return;
     r->dims = part <= 1 ? (uint32_t)(r->c->model.key_dim * part) : 0;
     if (r->dims < 2 || r->dims % 2 != 0)
-        r->in->status = hk_fail(r->in->err, HK_E_FORMAT, HK_NO_OFFSET,
-                                "%shead_dim %u with partial_rotary_factor %g: no even number of "
-                                "rows up to head_dim to turn",
-                                r->in->where, r->c->model.key_dim, part);
+        r->in->st = hk_fail(r->in->err, HK_E_FORMAT, HK_NO_OFFSET,
+                            "%shead_dim %u with partial_rotary_factor %g: no even number of "
+                            "rows up to head_dim to turn",
+                            r->in->where, r->c->model.key_dim, part);
 }
 
 void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     struct rope r = {.in = in, .c = c, .base = 10000, .factor = 1, .original = c->model.context};
-    find_object(&r);
-    if (in->status != HK_OK)
+    find_rope_object(&r);
+    if (in->st != HK_OK)
         return;
-    check_names(&r);
-    outer_number(&r, "rope_theta", &r.base);
-    read_dims(&r);
-    const struct kind *kind = kind_of(&r);
-    if (in->status != HK_OK)
+    check_rope_names(&r);
+    read_outer_number(&r, "rope_theta", &r.base);
+    read_rope_dims(&r);
+    const struct kind *kind = find_rope_kind(&r);
+    if (in->st != HK_OK)
         return;
-    put_float(&r, HK_KEY_ROPE_FREQ_BASE, r.base);
+    put_rope_float(&r, HK_KEY_ROPE_FREQ_BASE, r.base);
     hk_kvlist_int(in->out, hk_key_text(in->arch, HK_KEY_ROPE_DIMENSION_COUNT).s, r.dims);
     kind->read(&r);
 }
