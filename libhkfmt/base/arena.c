@@ -13,7 +13,7 @@ struct hk_arena_block {
 
 enum { BLOCK_SIZE = 64 * 1024 };
 
-static bool grow(struct hk_arena *a, size_t size)
+static bool add_arena_block(struct hk_arena *a, size_t size)
 {
     size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
     if (room > SIZE_MAX - sizeof(struct hk_arena_block))
@@ -31,7 +31,7 @@ void *hk_arena_alloc(struct hk_arena *a, size_t size)
     if (size > SIZE_MAX - 7)
         return NULL;
     size = (size + 7) & ~(size_t)7;
-    if ((a->head == NULL || a->head->size - a->head->used < size) && !grow(a, size))
+    if ((a->head == NULL || a->head->size - a->head->used < size) && !add_arena_block(a, size))
         return NULL;
     unsigned char *p = (unsigned char *)a->head->data + a->head->used;
     a->head->used += size;

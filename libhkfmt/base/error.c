@@ -29,7 +29,7 @@ const char *hk_version(void)
 
 /* Control characters, and what is not UTF-8, are written as \xNN: names come from files and end up
  * on terminals. */
-static bool harmless(const unsigned char *s, size_t n)
+static bool is_plain_character(const unsigned char *s, size_t n)
 {
     if (n == 1)
         return s[0] >= 0x20 && s[0] != 0x7f;
@@ -47,7 +47,7 @@ void hk_vline(char *text, size_t size, const char *fmt, va_list ap)
     const unsigned char *end = (const unsigned char *)raw + strlen(raw);
     for (const unsigned char *s = (const unsigned char *)raw; s < end;) {
         size_t n = hk_utf8_length(s, end);
-        bool plain = harmless(s, n);
+        bool plain = is_plain_character(s, n);
         size_t need = plain ? n : 4;
         if (at + need >= size)
             break;
@@ -61,24 +61,24 @@ void hk_vline(char *text, size_t size, const char *fmt, va_list ap)
     text[at] = '\0';
 }
 
-static void fill(struct hk_error *err, enum hk_status status, int sys, uint64_t offset)
+static void fill_error(struct hk_error *err, enum hk_status st, int sys, uint64_t offset)
 {
-    err->status = status;
+    err->status = st;
     err->sys = sys;
     err->offset = offset;
 }
 
-enum hk_status hk_fail(struct hk_error *err, enum hk_status status, uint64_t offset,
-                       const char *fmt, ...)
+enum hk_status hk_fail(struct hk_error *err, enum hk_status st, uint64_t offset, const char *fmt,
+                       ...)
 {
     if (err != NULL) {
         va_list ap;
         va_start(ap, fmt);
-        fill(err, status, 0, offset);
+        fill_error(err, st, 0, offset);
         hk_vline(err->text, sizeof err->text, fmt, ap);
         va_end(ap);
     }
-    return status;
+    return st;
 }
 
 enum hk_status hk_fail_sys(struct hk_error *err, int sys, const char *fmt, ...)
@@ -86,7 +86,7 @@ enum hk_status hk_fail_sys(struct hk_error *err, int sys, const char *fmt, ...)
     if (err != NULL) {
         va_list ap;
         va_start(ap, fmt);
-        fill(err, HK_E_IO, sys, HK_NO_OFFSET);
+        fill_error(err, HK_E_IO, sys, HK_NO_OFFSET);
         hk_vline(err->text, sizeof err->text, fmt, ap);
         va_end(ap);
         size_t used = strlen(err->text);

@@ -9,7 +9,7 @@
 /* What may come next. */
 enum { VALUE, FIRST_ELEMENT, FIRST_KEY, AFTER };
 
-static enum hk_json_token fail(struct hk_json *j, size_t at, const char *why)
+static enum hk_json_token fail_json(struct hk_json *j, size_t at, const char *why)
 {
     j->at = at;
     j->why = why;
@@ -17,15 +17,15 @@ static enum hk_json_token fail(struct hk_json *j, size_t at, const char *why)
 }
 
 /* The byte at AT, -1 behind the end. */
-static int byte(const struct hk_json *j, size_t at)
+static int byte_at(const struct hk_json *j, size_t at)
 {
     return at < j->text.n ? j->text.p[at] : -1;
 }
 
-static void skip_blanks(struct hk_json *j)
+static void skip_json_blanks(struct hk_json *j)
 {
-    for (int c = byte(j, j->at); c == ' ' || c == '\t' || c == '\n' || c == '\r';)
-        c = byte(j, ++j->at);
+    for (int c = byte_at(j, j->at); c == ' ' || c == '\t' || c == '\n' || c == '\r';)
+        c = byte_at(j, ++j->at);
 }
 
 /* ---- strings ---- */
@@ -39,7 +39,7 @@ static int hex_digit(int c)
 }
 
 /* The four digits at P, or -1. */
-static int32_t hex4(const uint8_t *p)
+static int32_t parse_hex4(const uint8_t *p)
 {
     int32_t v = 0;
     for (int i = 0; i < 4; i++) {
@@ -53,7 +53,7 @@ static int32_t hex4(const uint8_t *p)
 
 /* Bytes of the escape at P, of which LEFT bytes remain, and the character it means; 0: it is none.
  */
-static size_t escape(const uint8_t *p, size_t left, uint32_t *code)
+static size_t parse_escape(const uint8_t *p, size_t left, uint32_t *code)
 {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     if (left < 2)
@@ -63,13 +63,13 @@ static size_t escape(const uint8_t *p, size_t left, uint32_t *code)
         *code = (uint8_t)meanings[letter - letters];
         return 2;
     }
-    int32_t high = p[1] == 'u' && left >= 6 ? hex4(p + 2) : -1;
+    int32_t high = p[1] == 'u' && left >= 6 ? parse_hex4(p + 2) : -1;
     if (high < 0 || (high >= 0xdc00 && high < 0xe000))
         return 0;
     *code = (uint32_t)high;
     if (high < 0xd800 || high >= 0xe000)
         return 6;
-    int32_t low = left >= 12 && p[6] == '\\' && p[7] == 'u' ? hex4(p + 8) : -1;
+    int32_t low = left >= 12 && p[6] == '\\' && p[7] == 'u' ? parse_hex4(p + 8) : -1;
     if (low < 0xdc00 || low >= 0xe000)
         return 0;
     *code = 0x10000 + (uint32_t)((high - 0xd800) << 10 | (low - 0xdc00));
@@ -77,26 +77,26 @@ static size_t escape(const uint8_t *p, size_t left, uint32_t *code)
 }
 
 /* The string whose quote is at j->at. */
-static enum hk_json_token string(struct hk_json *j, enum hk_json_token token)
+static enum hk_json_token scan_string(struct hk_json *j, enum hk_json_token token)
 {
     const uint8_t *p = j->text.p;
     size_t first = j->at + 1, at = first;
     j->escaped = false;
     while (at < j->text.n && p[at] != '"') {
         uint32_t code;
-        size_t n = p[at] == '\\' ? escape(p + at, j->text.n - at, &code) : 1;
+        size_t n = p[at] == '\\' ? parse_escape(p + at, j->text.n - at, &code) : 1;
         if (p[at] < 0x20)
-            return fail(j, at, "a control character in a string");
+            return fail_json(j, at, "a control character in a string");
         if (n == 0)
-            return fail(j, at, "an escape that is none");
+            return fail_json(j, at, "an escape that is none");
         j->escaped = j->escaped || n > 1;
         at += n;
     }
     if (at >= j->text.n)
-        return fail(j, j->start, "a string without an end");
+        return fail_json(j, j->start, "a string without an end");
     j->span = (struct hk_bytes){p + first, at - first};
     if (!hk_utf8_valid(j->span))
-        return fail(j, first, "a string that is not UTF-8");
+        return fail_json(j, first, "a string that is not UTF-8");
     j->at = at + 1;
     return token;
 }
@@ -111,7 +111,7 @@ size_t hk_json_decode(const struct hk_json *j, uint8_t *to)
             to[n++] = *p++;
             continue;
         }
-        p += escape(p, (size_t)(end - p), &code);
+        p += parse_escape(p, (size_t)(end - p), &code);
         n += hk_utf8_put(to + n, code);
     }
     return n;
@@ -153,29 +153,29 @@ void hk_json_quote(struct hk_buf *b, struct hk_bytes text)
 /* ---- numbers ---- */
 
 /* Behind the digits from AT on; AT itself where there are none. */
-static size_t digits(const struct hk_json *j, size_t at)
+static size_t skip_digits(const struct hk_json *j, size_t at)
 {
-    while (byte(j, at) >= '0' && byte(j, at) <= '9')
+    while (byte_at(j, at) >= '0' && byte_at(j, at) <= '9')
         at++;
     return at;
 }
 
-static enum hk_json_token number(struct hk_json *j)
+static enum hk_json_token scan_number(struct hk_json *j)
 {
     static const char broken[] = "a number that is none";
-    size_t first = j->at, whole = first + (byte(j, first) == '-'), at = digits(j, whole);
-    if (at == whole || (at > whole + 1 && byte(j, whole) == '0'))
-        return fail(j, first, broken);
-    if (byte(j, at) == '.') {
+    size_t first = j->at, whole = first + (byte_at(j, first) == '-'), at = skip_digits(j, whole);
+    if (at == whole || (at > whole + 1 && byte_at(j, whole) == '0'))
+        return fail_json(j, first, broken);
+    if (byte_at(j, at) == '.') {
         size_t from = at + 1;
-        if ((at = digits(j, from)) == from)
-            return fail(j, first, broken);
+        if ((at = skip_digits(j, from)) == from)
+            return fail_json(j, first, broken);
     }
-    if (byte(j, at) == 'e' || byte(j, at) == 'E') {
+    if (byte_at(j, at) == 'e' || byte_at(j, at) == 'E') {
         size_t from = at + 1;
-        from += byte(j, from) == '+' || byte(j, from) == '-';
-        if ((at = digits(j, from)) == from)
-            return fail(j, first, broken);
+        from += byte_at(j, from) == '+' || byte_at(j, from) == '-';
+        if ((at = skip_digits(j, from)) == from)
+            return fail_json(j, first, broken);
     }
     j->span = (struct hk_bytes){j->text.p + first, at - first};
     j->at = at;
@@ -208,10 +208,10 @@ bool hk_json_i64(struct hk_bytes b, int64_t *out)
 
 /* ---- structure ---- */
 
-static enum hk_json_token open_bracket(struct hk_json *j, bool object)
+static enum hk_json_token open_json_bracket(struct hk_json *j, bool object)
 {
     if (j->depth == HK_JSON_MAX_DEPTH)
-        return fail(j, j->at, "arrays or objects nested more than 64 deep");
+        return fail_json(j, j->at, "arrays or objects nested more than 64 deep");
     j->depth++;
     j->objects = j->objects << 1 | object;
     j->expected = object ? FIRST_KEY : FIRST_ELEMENT;
@@ -219,7 +219,7 @@ static enum hk_json_token open_bracket(struct hk_json *j, bool object)
     return object ? HK_JSON_OBJECT : HK_JSON_ARRAY;
 }
 
-static enum hk_json_token close_bracket(struct hk_json *j)
+static enum hk_json_token close_json_bracket(struct hk_json *j)
 {
     bool object = j->objects & 1;
     j->depth--;
@@ -229,83 +229,83 @@ static enum hk_json_token close_bracket(struct hk_json *j)
     return object ? HK_JSON_OBJECT_END : HK_JSON_ARRAY_END;
 }
 
-static enum hk_json_token word(struct hk_json *j, const char *s, enum hk_json_token token)
+static enum hk_json_token scan_word(struct hk_json *j, const char *s, enum hk_json_token token)
 {
     const struct hk_bytes left = {j->text.p + j->at, j->text.n - j->at};
     if (!hk_bytes_begin_with(left, s))
-        return fail(j, j->at, "no JSON value");
+        return fail_json(j, j->at, "no JSON value");
     j->at += strlen(s);
     return token;
 }
 
-static enum hk_json_token value(struct hk_json *j)
+static enum hk_json_token scan_value(struct hk_json *j)
 {
-    int c = byte(j, j->at);
+    int c = byte_at(j, j->at);
     if (c == '{' || c == '[')
-        return open_bracket(j, c == '{');
+        return open_json_bracket(j, c == '{');
     j->expected = AFTER;
     switch (c) {
     case '"':
-        return string(j, HK_JSON_STRING);
+        return scan_string(j, HK_JSON_STRING);
     case 't':
-        return word(j, "true", HK_JSON_TRUE);
+        return scan_word(j, "true", HK_JSON_TRUE);
     case 'f':
-        return word(j, "false", HK_JSON_FALSE);
+        return scan_word(j, "false", HK_JSON_FALSE);
     case 'n':
-        return word(j, "null", HK_JSON_NULL);
+        return scan_word(j, "null", HK_JSON_NULL);
     default:
         if (c == '-' || (c >= '0' && c <= '9'))
-            return number(j);
-        return fail(j, j->at, c < 0 ? "the text ends early" : "no JSON value");
+            return scan_number(j);
+        return fail_json(j, j->at, c < 0 ? "the text ends early" : "no JSON value");
     }
 }
 
-static enum hk_json_token key(struct hk_json *j)
+static enum hk_json_token scan_key(struct hk_json *j)
 {
-    if (byte(j, j->at) != '"')
-        return fail(j, j->at, "a key in quotes is missing");
-    enum hk_json_token token = string(j, HK_JSON_KEY);
+    if (byte_at(j, j->at) != '"')
+        return fail_json(j, j->at, "a key in quotes is missing");
+    enum hk_json_token token = scan_string(j, HK_JSON_KEY);
     if (token == HK_JSON_ERROR)
         return token;
-    skip_blanks(j);
-    if (byte(j, j->at) != ':')
-        return fail(j, j->at, "a colon is missing");
+    skip_json_blanks(j);
+    if (byte_at(j, j->at) != ':')
+        return fail_json(j, j->at, "a colon is missing");
     j->at++;
     j->expected = VALUE;
     return token;
 }
 
 /* Behind a value: the end, or a comma, after which j->expected is what has to follow. */
-static enum hk_json_token after(struct hk_json *j)
+static enum hk_json_token scan_after_value(struct hk_json *j)
 {
-    int c = byte(j, j->at);
+    int c = byte_at(j, j->at);
     if (j->depth == 0)
-        return c < 0 ? HK_JSON_END : fail(j, j->at, "something follows the value");
+        return c < 0 ? HK_JSON_END : fail_json(j, j->at, "something follows the value");
     bool object = j->objects & 1;
     if (c == (object ? '}' : ']'))
-        return close_bracket(j);
+        return close_json_bracket(j);
     if (c != ',')
-        return fail(j, j->at, c < 0 ? "the text ends early" : "a comma is missing");
+        return fail_json(j, j->at, c < 0 ? "the text ends early" : "a comma is missing");
     j->at++;
-    skip_blanks(j);
+    skip_json_blanks(j);
     j->start = j->at;
-    return object ? key(j) : value(j);
+    return object ? scan_key(j) : scan_value(j);
 }
 
 enum hk_json_token hk_json_next(struct hk_json *j)
 {
     if (j->why != NULL)
         return HK_JSON_ERROR;
-    skip_blanks(j);
+    skip_json_blanks(j);
     j->start = j->at;
     switch (j->expected) {
     case FIRST_ELEMENT:
-        return byte(j, j->at) == ']' ? close_bracket(j) : value(j);
+        return byte_at(j, j->at) == ']' ? close_json_bracket(j) : scan_value(j);
     case FIRST_KEY:
-        return byte(j, j->at) == '}' ? close_bracket(j) : key(j);
+        return byte_at(j, j->at) == '}' ? close_json_bracket(j) : scan_key(j);
     case AFTER:
-        return after(j);
+        return scan_after_value(j);
     default:
-        return value(j);
+        return scan_value(j);
     }
 }

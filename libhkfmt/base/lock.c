@@ -19,7 +19,7 @@ enum { READER_MS = 10000, WRITER_MS = 30, NOTICE_MS = 1000, LONGEST_NAP_MS = 10 
 /* ---- one range ---- */
 
 /* 0 or errno; EAGAIN where another has it. */
-static int set_range(int fd, enum range range, int type)
+static int set_lock_range(int fd, enum range range, int type)
 {
     struct flock l = {.l_type = (short)type,
                       .l_whence = SEEK_SET,
@@ -32,12 +32,12 @@ static int set_range(int fd, enum range range, int type)
     return result == 0 ? 0 : errno == EACCES ? EAGAIN : errno;
 }
 
-static void drop_range(int fd, enum range range)
+static void drop_lock_range(int fd, enum range range)
 {
-    (void)set_range(fd, range, F_UNLCK);
+    (void)set_lock_range(fd, range, F_UNLCK);
 }
 
-static uint64_t clock_ms(void)
+static uint64_t monotonic_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -45,7 +45,7 @@ static uint64_t clock_ms(void)
 }
 
 /* Longer from time to time: what is waited for takes microseconds, or long. */
-static void nap(unsigned *us)
+static void sleep_longer(unsigned *us)
 {
     const struct timespec t = {.tv_nsec = (long)*us * 1000};
     nanosleep(&t, NULL);
@@ -54,21 +54,21 @@ static void nap(unsigned *us)
 }
 
 /* Try until END (of clock_ms()). */
-static int take_range(int fd, enum range range, int type, uint64_t end)
+static int take_lock_range(int fd, enum range range, int type, uint64_t end)
 {
     unsigned us = 50;
     int sys;
-    while ((sys = set_range(fd, range, type)) == EAGAIN && clock_ms() < end)
-        nap(&us);
+    while ((sys = set_lock_range(fd, range, type)) == EAGAIN && monotonic_ms() < end)
+        sleep_longer(&us);
     return sys;
 }
 
 /* ---- readers ---- */
 
 /* Anything but another's lock means that there are none here. */
-static enum hk_status take_shared(int fd, enum range range, bool *locked, struct hk_error *err)
+static enum hk_status share_lock_range(int fd, enum range range, bool *locked, struct hk_error *err)
 {
-    int sys = take_range(fd, range, F_RDLCK, clock_ms() + READER_MS);
+    int sys = take_lock_range(fd, range, F_RDLCK, monotonic_ms() + READER_MS);
     *locked = sys == 0;
     if (sys != EAGAIN)
         return HK_OK;
@@ -80,30 +80,30 @@ static enum hk_status take_shared(int fd, enum range range, bool *locked, struct
 enum hk_status hk_lock_heads(int fd, bool *locked, struct hk_error *err)
 {
     bool gate;
-    enum hk_status st = take_shared(fd, GATE, &gate, err);
+    enum hk_status st = share_lock_range(fd, GATE, &gate, err);
     if (st == HK_OK && gate)
-        st = take_shared(fd, HEADS, locked, err);
+        st = share_lock_range(fd, HEADS, locked, err);
     else
         *locked = false;
     if (gate)
-        drop_range(fd, GATE);
+        drop_lock_range(fd, GATE);
     return st;
 }
 
 void hk_unlock_heads(int fd)
 {
-    drop_range(fd, HEADS);
+    drop_lock_range(fd, HEADS);
 }
 
 enum hk_status hk_lock_payloads(int fd, struct hk_error *err)
 {
     bool locked;
-    return take_shared(fd, RECORDS, &locked, err);
+    return share_lock_range(fd, RECORDS, &locked, err);
 }
 
 void hk_unlock_payloads(int fd)
 {
-    drop_range(fd, RECORDS);
+    drop_lock_range(fd, RECORDS);
 }
 
 bool hk_has_writer(int fd)
@@ -127,35 +127,35 @@ static enum hk_status fail_lock(int sys, const char *whom, struct hk_error *err)
 }
 
 /* Wait as long as it takes for WHOM; whoever cares is told after a second. */
-static enum hk_status wait_range(const struct hk_lock *lock, enum range range, const char *whom,
-                                 struct hk_error *err)
+static enum hk_status wait_for_lock_range(const struct hk_lock *lock, enum range range,
+                                          const char *whom, struct hk_error *err)
 {
     const struct hk_wait *w = &lock->wait;
-    const uint64_t start = clock_ms();
-    int sys = take_range(lock->fd, range, F_WRLCK, w->no_wait ? start : start + NOTICE_MS);
+    const uint64_t start = monotonic_ms();
+    int sys = take_lock_range(lock->fd, range, F_WRLCK, w->no_wait ? start : start + NOTICE_MS);
     if (sys == EAGAIN && !w->no_wait) {
         if (w->notice != NULL)
             w->notice(w->arg, lock->fd, whom);
-        sys = take_range(lock->fd, range, F_WRLCK, UINT64_MAX);
+        sys = take_lock_range(lock->fd, range, F_WRLCK, UINT64_MAX);
     }
     return sys == 0 ? HK_OK : fail_lock(sys, whom, err);
 }
 
 enum hk_status hk_lock_records(const struct hk_lock *lock, struct hk_error *err)
 {
-    return wait_range(lock, RECORDS, "another program is using its records", err);
+    return wait_for_lock_range(lock, RECORDS, "another program is using its records", err);
 }
 
 /* Nobody new is let in while those inside leave, but for a moment only: one of them may stay for
  * long, and others need not wait for that one. */
-static int enter_once(int fd, uint64_t end)
+static int try_to_enter(int fd, uint64_t end)
 {
-    int sys = take_range(fd, GATE, F_WRLCK, end);
+    int sys = take_lock_range(fd, GATE, F_WRLCK, end);
     if (sys != 0)
         return sys;
-    uint64_t soon = clock_ms() + WRITER_MS;
-    sys = take_range(fd, HEADS, F_WRLCK, soon);
-    drop_range(fd, GATE);
+    uint64_t soon = monotonic_ms() + WRITER_MS;
+    sys = take_lock_range(fd, HEADS, F_WRLCK, soon);
+    drop_lock_range(fd, GATE);
     return sys;
 }
 
@@ -163,12 +163,12 @@ enum hk_status hk_lock_enter(const struct hk_lock *lock, struct hk_error *err)
 {
     static const char whom[] = "another program is reading all of it";
     const struct hk_wait *w = &lock->wait;
-    const uint64_t start = clock_ms();
+    const uint64_t start = monotonic_ms();
     unsigned us = 50;
     bool told = false;
     for (;;) {
-        int sys = enter_once(lock->fd, UINT64_MAX);
-        bool late = clock_ms() >= start + NOTICE_MS;
+        int sys = try_to_enter(lock->fd, UINT64_MAX);
+        bool late = monotonic_ms() >= start + NOTICE_MS;
         if (sys == 0)
             return HK_OK;
         if (sys != EAGAIN || (late && w->no_wait))
@@ -176,16 +176,16 @@ enum hk_status hk_lock_enter(const struct hk_lock *lock, struct hk_error *err)
         if (late && !told && w->notice != NULL)
             w->notice(w->arg, lock->fd, whom);
         told = told || late;
-        nap(&us);
+        sleep_longer(&us);
     }
 }
 
 void hk_lock_leave(const struct hk_lock *lock)
 {
-    drop_range(lock->fd, HEADS);
+    drop_lock_range(lock->fd, HEADS);
 }
 
-static enum hk_status open_file(int *out, const char *path, struct hk_error *err)
+static enum hk_status open_for_writing(int *out, const char *path, struct hk_error *err)
 {
     /* Not blocking, so that a FIFO is refused instead of waited for. */
     struct stat st;
@@ -207,7 +207,7 @@ static enum hk_status open_file(int *out, const char *path, struct hk_error *err
 }
 
 /* While we waited, another file may have taken the name. */
-static bool still_named(int fd, const char *path)
+static bool is_still_named(int fd, const char *path)
 {
     struct stat open_one, named;
     return fstat(fd, &open_one) == 0 && stat(path, &named) == 0 &&
@@ -222,11 +222,11 @@ enum hk_status hk_lock_open(struct hk_lock *out, const char *path, const struct 
     if (st != HK_OK)
         return st;
     for (;;) {
-        st = open_file(&lock.fd, path, err);
+        st = open_for_writing(&lock.fd, path, err);
         if (st != HK_OK)
             return st;
-        st = wait_range(&lock, WRITER, "another program is writing to it", err);
-        if (st == HK_OK && still_named(lock.fd, path)) {
+        st = wait_for_lock_range(&lock, WRITER, "another program is writing to it", err);
+        if (st == HK_OK && is_still_named(lock.fd, path)) {
             *out = lock;
             return HK_OK;
         }
@@ -236,7 +236,7 @@ enum hk_status hk_lock_open(struct hk_lock *out, const char *path, const struct 
     }
 }
 
-static enum hk_status beside(const char *path, bool *out, struct hk_error *err)
+static enum hk_status has_journal_beside(const char *path, bool *out, struct hk_error *err)
 {
     char *name;
     if (asprintf(&name, "%s.hkmeta-journal", path) < 0)
@@ -248,13 +248,13 @@ static enum hk_status beside(const char *path, bool *out, struct hk_error *err)
 
 enum hk_status hk_has_journal(const char *path, bool *out, struct hk_error *err)
 {
-    enum hk_status status = beside(path, out, err);
-    if (status != HK_OK || *out)
-        return status;
+    enum hk_status st = has_journal_beside(path, out, err);
+    if (st != HK_OK || *out)
+        return st;
     char *real = realpath(path, NULL);
     if (real == NULL)
         return HK_OK; /* nothing there any more */
-    status = beside(real, out, err);
+    st = has_journal_beside(real, out, err);
     free(real);
-    return status;
+    return st;
 }

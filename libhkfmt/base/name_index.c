@@ -10,7 +10,7 @@ struct sorting {
     hk_name_fn *name;
 };
 
-static int compare_entries(const void *pa, const void *pb, void *arg)
+static int compare_named_entries(const void *pa, const void *pb, void *arg)
 {
     const struct sorting *s = arg;
     uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
@@ -19,8 +19,8 @@ static int compare_entries(const void *pa, const void *pb, void *arg)
 }
 
 /* Keep the first of each run of equal names. */
-static size_t unique(uint32_t *order, size_t count, const struct sorting *s,
-                     void (*duplicate)(void *arg, size_t i, size_t first), void *arg)
+static size_t drop_duplicate_names(uint32_t *order, size_t count, const struct sorting *s,
+                                   void (*duplicate)(void *arg, size_t i, size_t first), void *arg)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -45,9 +45,9 @@ bool hk_index_build(struct hk_index *x, const void *table, size_t count, hk_name
     for (size_t i = 0; i < count; i++)
         order[i] = (uint32_t)i;
     struct sorting s = {table, name};
-    qsort_r(order, count, sizeof *order, compare_entries, &s);
+    qsort_r(order, count, sizeof *order, compare_named_entries, &s);
     x->order = order;
-    x->count = unique(order, count, &s, duplicate, arg);
+    x->count = drop_duplicate_names(order, count, &s, duplicate, arg);
     return true;
 }
 

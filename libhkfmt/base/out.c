@@ -33,7 +33,7 @@ struct hk_out {
     uint64_t limit;  /* of OFFSET */
 };
 
-static void release(struct hk_out *o)
+static void release_out(struct hk_out *o)
 {
     if (o->named)
         unlink(o->temporary);
@@ -85,7 +85,7 @@ static char *temporary_name(const char *target)
     return name;
 }
 
-static int open_unnamed(const char *target)
+static int open_unnamed_file(const char *target)
 {
     char *copy = strdup(target);
     if (copy == NULL || access("/proc/self/fd", X_OK) != 0) {
@@ -97,12 +97,12 @@ static int open_unnamed(const char *target)
     return fd;
 }
 
-static enum hk_status open_hidden(struct hk_out *o, mode_t mode, struct hk_error *err)
+static enum hk_status open_temporary(struct hk_out *o, mode_t mode, struct hk_error *err)
 {
     o->temporary = temporary_name(o->target);
     if (o->temporary == NULL)
         return hk_fail_nomem(err);
-    o->fd = open_unnamed(o->target);
+    o->fd = open_unnamed_file(o->target);
     o->unnamed = o->fd >= 0;
     if (!o->unnamed) {
         o->fd = open(o->temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
@@ -117,20 +117,20 @@ static enum hk_status open_hidden(struct hk_out *o, mode_t mode, struct hk_error
 }
 
 /* PATH exists and is no regular file: data goes straight into it. */
-static enum hk_status open_direct(struct hk_out *o, const char *path, struct hk_error *err)
+static enum hk_status open_special_file(struct hk_out *o, const char *path, struct hk_error *err)
 {
     o->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     o->owned = true;
     return o->fd < 0 ? hk_fail_sys(err, errno, "cannot open for writing") : HK_OK;
 }
 
-static enum hk_status exists(struct hk_error *err)
+static enum hk_status refuse_existing(struct hk_error *err)
 {
     return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                    "exists already and is not replaced without being forced");
 }
 
-static enum hk_status open_target(struct hk_out *o, const char *path, struct hk_error *err)
+static enum hk_status open_out_target(struct hk_out *o, const char *path, struct hk_error *err)
 {
     struct stat st;
     if (path[0] == '\0')
@@ -142,15 +142,15 @@ static enum hk_status open_target(struct hk_out *o, const char *path, struct hk_
         if (lstat(path, &link) == 0)
             return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is a link to nothing");
         o->target = strdup(path);
-        return o->target == NULL ? hk_fail_nomem(err) : open_hidden(o, 0, err);
+        return o->target == NULL ? hk_fail_nomem(err) : open_temporary(o, 0, err);
     }
     if (!S_ISREG(st.st_mode))
-        return open_direct(o, path, err);
+        return open_special_file(o, path, err);
     if (!o->replace)
-        return exists(err);
+        return refuse_existing(err);
     o->target = realpath(path, NULL); /* a link stays a link */
     return o->target == NULL ? hk_fail_sys(err, errno, "cannot resolve")
-                             : open_hidden(o, st.st_mode, err);
+                             : open_temporary(o, st.st_mode, err);
 }
 
 enum hk_status hk_out_create(struct hk_out **out, const char *path, unsigned options,
@@ -160,10 +160,10 @@ enum hk_status hk_out_create(struct hk_out **out, const char *path, unsigned opt
     if (o == NULL)
         return hk_fail_nomem(err);
     o->replace = options & HK_OUT_REPLACE;
-    enum hk_status status = open_target(o, path, err);
-    if (status != HK_OK) {
-        release(o);
-        return status;
+    enum hk_status st = open_out_target(o, path, err);
+    if (st != HK_OK) {
+        release_out(o);
+        return st;
     }
     *out = o;
     return HK_OK;
@@ -171,7 +171,8 @@ enum hk_status hk_out_create(struct hk_out **out, const char *path, unsigned opt
 
 /* ---- data ---- */
 
-static enum hk_status write_all(struct hk_out *o, const uint8_t *p, size_t n, struct hk_error *err)
+static enum hk_status write_out_bytes(struct hk_out *o, const uint8_t *p, size_t n,
+                                      struct hk_error *err)
 {
     while (n > 0) {
         ssize_t wrote = write(o->fd, p, n);
@@ -185,11 +186,11 @@ static enum hk_status write_all(struct hk_out *o, const uint8_t *p, size_t n, st
     return HK_OK;
 }
 
-static enum hk_status flush(struct hk_out *o, struct hk_error *err)
+static enum hk_status flush_out(struct hk_out *o, struct hk_error *err)
 {
     size_t n = o->used;
     o->used = 0;
-    return write_all(o, o->buffer, n, err);
+    return write_out_bytes(o, o->buffer, n, err);
 }
 
 void hk_out_limit(struct hk_out *o, uint64_t limit)
@@ -219,13 +220,13 @@ enum hk_status hk_out_write(struct hk_out *o, const void *p, size_t n, struct hk
         return hk_out_expect(o, n, err);
     bool direct = n > BUFFER_SIZE / 2;
     if (direct || n > BUFFER_SIZE - o->used) {
-        enum hk_status status = flush(o, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = flush_out(o, err);
+        if (st != HK_OK)
+            return st;
     }
     o->offset += n;
     if (direct)
-        return write_all(o, p, n, err);
+        return write_out_bytes(o, p, n, err);
     if (n > 0)
         memcpy(o->buffer + o->used, p, n);
     o->used += n;
@@ -234,14 +235,14 @@ enum hk_status hk_out_write(struct hk_out *o, const void *p, size_t n, struct hk
 
 /* Whether the failure means that the kernel does not copy between such files, not that the copy
  * went wrong. */
-static bool cannot_copy(int sys)
+static bool kernel_cannot_copy(int sys)
 {
     return sys == EXDEV || sys == EINVAL || sys == ENOSYS || sys == EOPNOTSUPP || sys == EBADF ||
            sys == EPERM || sys == ETXTBSY;
 }
 
-static enum hk_status copy_by_read(struct hk_out *o, int fd, uint64_t offset, uint64_t n,
-                                   struct hk_error *err)
+static enum hk_status copy_by_reading(struct hk_out *o, int fd, uint64_t offset, uint64_t n,
+                                      struct hk_error *err)
 {
     while (n > 0) {
         size_t want = n < BUFFER_SIZE ? (size_t)n : BUFFER_SIZE;
@@ -252,9 +253,9 @@ static enum hk_status copy_by_read(struct hk_out *o, int fd, uint64_t offset, ui
             return hk_fail_sys(err, errno, "cannot read the input");
         if (got == 0)
             return hk_fail(err, HK_E_RANGE, offset, "the input became shorter while it was read");
-        enum hk_status status = write_all(o, o->buffer, (size_t)got, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = write_out_bytes(o, o->buffer, (size_t)got, err);
+        if (st != HK_OK)
+            return st;
         offset += (uint64_t)got;
         n -= (uint64_t)got;
     }
@@ -264,11 +265,11 @@ static enum hk_status copy_by_read(struct hk_out *o, int fd, uint64_t offset, ui
 enum hk_status hk_out_copy(struct hk_out *o, int fd, uint64_t offset, uint64_t n,
                            struct hk_error *err)
 {
-    enum hk_status status = hk_out_expect(o, n, err);
-    if (status == HK_OK)
-        status = flush(o, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_out_expect(o, n, err);
+    if (st == HK_OK)
+        st = flush_out(o, err);
+    if (st != HK_OK)
+        return st;
     o->offset += n;
     off_t from = (off_t)offset;
     while (n > 0 && !o->by_read) {
@@ -276,12 +277,12 @@ enum hk_status hk_out_copy(struct hk_out *o, int fd, uint64_t offset, uint64_t n
         ssize_t got = copy_file_range(fd, &from, o->fd, NULL, want, 0);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0 && !cannot_copy(errno))
+        if (got < 0 && !kernel_cannot_copy(errno))
             return hk_fail_sys(err, errno, "cannot write");
         o->by_read = got <= 0; /* 0: at the end of the input, or a file system that cannot say */
         n -= got > 0 ? (uint64_t)got : 0;
     }
-    return copy_by_read(o, fd, (uint64_t)from, n, err);
+    return copy_by_reading(o, fd, (uint64_t)from, n, err);
 }
 
 uint64_t hk_out_offset(const struct hk_out *o)
@@ -312,31 +313,32 @@ static enum hk_status sync_directory(const char *target, struct hk_error *err)
 }
 
 /* Give the unnamed file NAME; false with errno. */
-static bool give_name(const struct hk_out *o, const char *name)
+static bool link_unnamed(const struct hk_out *o, const char *name)
 {
     char self[32];
     snprintf(self, sizeof self, "/proc/self/fd/%d", o->fd);
     return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
-static bool rename_new(const char *from, const char *to)
+static bool rename_without_replacing(const char *from, const char *to)
 {
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0;
 }
 
 /* With REPLACE the file takes its temporary name first, since a link cannot replace and a rename
  * needs a name. */
-static enum hk_status publish(struct hk_out *o, struct hk_error *err)
+static enum hk_status publish_out(struct hk_out *o, struct hk_error *err)
 {
     if (!o->replace) {
-        bool good = o->unnamed ? give_name(o, o->target) : rename_new(o->temporary, o->target);
+        bool good = o->unnamed ? link_unnamed(o, o->target)
+                               : rename_without_replacing(o->temporary, o->target);
         o->named = o->named && !good;
         if (!good && errno == EEXIST)
-            return exists(err);
+            return refuse_existing(err);
         return good ? HK_OK : hk_fail_sys(err, errno, "cannot take its name");
     }
     if (o->unnamed) {
-        if (!give_name(o, o->temporary))
+        if (!link_unnamed(o, o->temporary))
             return hk_fail_sys(err, errno, "cannot take a name");
         o->named = true;
     }
@@ -346,35 +348,35 @@ static enum hk_status publish(struct hk_out *o, struct hk_error *err)
     return HK_OK;
 }
 
-static enum hk_status finish(struct hk_out *o, struct hk_error *err)
+static enum hk_status finish_out(struct hk_out *o, struct hk_error *err)
 {
-    enum hk_status status = flush(o, err);
-    if (status != HK_OK || o->target == NULL)
-        return status;
+    enum hk_status st = flush_out(o, err);
+    if (st != HK_OK || o->target == NULL)
+        return st;
     if (fsync(o->fd) != 0)
         return hk_fail_sys(err, errno, "cannot sync");
-    status = publish(o, err);
-    return status != HK_OK ? status : sync_directory(o->target, err);
+    st = publish_out(o, err);
+    return st != HK_OK ? st : sync_directory(o->target, err);
 }
 
 enum hk_status hk_out_commit(struct hk_out **out, struct hk_error *err)
 {
     struct hk_out *o = *out;
-    enum hk_status status = finish(o, err);
+    enum hk_status st = finish_out(o, err);
     *out = NULL;
     if (o->owned && o->fd >= 0) {
         int fd = o->fd;
         o->fd = -1;
-        if (close(fd) != 0 && status == HK_OK)
-            status = hk_fail_sys(err, errno, "cannot close");
+        if (close(fd) != 0 && st == HK_OK)
+            st = hk_fail_sys(err, errno, "cannot close");
     }
-    release(o);
-    return status;
+    release_out(o);
+    return st;
 }
 
 void hk_out_discard(struct hk_out **out)
 {
     if (*out != NULL)
-        release(*out);
+        release_out(*out);
     *out = NULL;
 }

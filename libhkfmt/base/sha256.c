@@ -9,7 +9,7 @@ struct hk_sha256 {
     EVP_MD_CTX *evp;
 };
 
-static enum hk_status failed(struct hk_error *err)
+static enum hk_status fail_sha256(struct hk_error *err)
 {
     return hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "SHA-256 failed in libcrypto");
 }
@@ -22,7 +22,7 @@ enum hk_status hk_sha256_new(struct hk_sha256 **out, struct hk_error *err)
     h->evp = EVP_MD_CTX_new();
     if (h->evp == NULL || EVP_DigestInit_ex(h->evp, EVP_sha256(), NULL) != 1) {
         hk_sha256_free(&h);
-        return failed(err);
+        return fail_sha256(err);
     }
     *out = h;
     return HK_OK;
@@ -30,7 +30,7 @@ enum hk_status hk_sha256_new(struct hk_sha256 **out, struct hk_error *err)
 
 enum hk_status hk_sha256_add(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err)
 {
-    return EVP_DigestUpdate(h->evp, p, n) == 1 ? HK_OK : failed(err);
+    return EVP_DigestUpdate(h->evp, p, n) == 1 ? HK_OK : fail_sha256(err);
 }
 
 enum hk_status hk_sha256_done(struct hk_sha256 **h, uint8_t out[HK_SHA256_SIZE],
@@ -38,15 +38,15 @@ enum hk_status hk_sha256_done(struct hk_sha256 **h, uint8_t out[HK_SHA256_SIZE],
 {
     bool good = EVP_DigestFinal_ex((*h)->evp, out, NULL) == 1;
     hk_sha256_free(h);
-    return good ? HK_OK : failed(err);
+    return good ? HK_OK : fail_sha256(err);
 }
 
 enum hk_status hk_sha256_field(struct hk_sha256 *h, const void *p, size_t n, struct hk_error *err)
 {
     uint8_t length[8];
     put64(length, n);
-    enum hk_status status = hk_sha256_add(h, length, sizeof length, err);
-    return status != HK_OK || n == 0 ? status : hk_sha256_add(h, p, n, err);
+    enum hk_status st = hk_sha256_add(h, length, sizeof length, err);
+    return st != HK_OK || n == 0 ? st : hk_sha256_add(h, p, n, err);
 }
 
 void hk_sha256_free(struct hk_sha256 **h)
@@ -62,11 +62,11 @@ enum hk_status hk_sha256_of(const struct hk_bytes *pieces, size_t count,
                             uint8_t out[HK_SHA256_SIZE], struct hk_error *err)
 {
     struct hk_sha256 *h;
-    enum hk_status status = hk_sha256_new(&h, err);
-    for (size_t i = 0; status == HK_OK && i < count; i++)
-        status = hk_sha256_add(h, pieces[i].p, pieces[i].n, err);
-    if (status == HK_OK)
+    enum hk_status st = hk_sha256_new(&h, err);
+    for (size_t i = 0; st == HK_OK && i < count; i++)
+        st = hk_sha256_add(h, pieces[i].p, pieces[i].n, err);
+    if (st == HK_OK)
         return hk_sha256_done(&h, out, err);
     hk_sha256_free(&h);
-    return status;
+    return st;
 }

@@ -55,7 +55,7 @@ static void free_appender(struct hk_appender **appender)
 
 /* A rollback of the reference leaves an offset at or past the end: bytes that grow over it must not
  * be taken for a record. */
-static enum hk_status drop_stale(struct hk_appender *a, struct hk_error *err)
+static enum hk_status drop_stale_offset(struct hk_appender *a, struct hk_error *err)
 {
     uint8_t header[HK_HEADER_SIZE];
     if (a->h.f->ends.records > 0 || a->h.f->header.appendix_offset == 0)
@@ -69,7 +69,7 @@ static enum hk_status drop_stale(struct hk_appender *a, struct hk_error *err)
     return st;
 }
 
-static enum hk_status check_place(struct hk_appender *a, struct hk_error *err)
+static enum hk_status check_append_place(struct hk_appender *a, struct hk_error *err)
 {
     const struct hk_ends *l = &a->h.f->ends;
     enum hk_status st = hk_history_check_tail(&a->h, err);
@@ -81,7 +81,7 @@ static enum hk_status check_place(struct hk_appender *a, struct hk_error *err)
     return HK_OK;
 }
 
-static bool same_place(const struct hk_part *a, const struct hk_part *b)
+static bool is_same_inode(const struct hk_part *a, const struct hk_part *b)
 {
     return a->dev == b->dev && a->ino == b->ino;
 }
@@ -97,14 +97,15 @@ enum hk_status hk_append_bind(struct hk_appender *a, const struct hk_file *whole
     if (whole->part_count < whole->header.split_count)
         return hk_fail(err, HK_E_USE, HK_AT_SPLIT_COUNT,
                        "one of %u shards, and the base is all of them", whole->header.split_count);
-    if (!same_place(&whole->parts[0], &f->parts[0]))
+    if (!is_same_inode(&whole->parts[0], &f->parts[0]))
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "another file has taken its name since it was looked at");
     const struct hk_hashes h = {.size = sizeof h, .base = a->parent, .work = w};
     return hk_hash(whole, &h, err);
 }
 
-static enum hk_status choose_parent(struct hk_appender *a, unsigned options, struct hk_error *err)
+static enum hk_status choose_first_parent(struct hk_appender *a, unsigned options,
+                                          struct hk_error *err)
 {
     const struct hk_file *f = a->h.f;
     if ((options & HK_APPEND_BIND_BASE) != 0)
@@ -121,16 +122,16 @@ enum hk_status hk_append_open(struct hk_appender **out, const char *path, unsign
     struct hk_appender *a = calloc(1, sizeof *a);
     if (a == NULL)
         return hk_fail_nomem(err);
-    enum hk_status status = hk_history_open(&a->h, path, true, wait, err);
-    if (status == HK_OK) {
+    enum hk_status st = hk_history_open(&a->h, path, true, wait, err);
+    if (st == HK_OK) {
         memcpy(a->header, a->h.header, sizeof a->header);
-        status = check_place(a, err);
+        st = check_append_place(a, err);
     }
-    if (status == HK_OK)
-        status = choose_parent(a, options, err);
-    if (status != HK_OK) {
+    if (st == HK_OK)
+        st = choose_first_parent(a, options, err);
+    if (st != HK_OK) {
         free_appender(&a);
-        return status;
+        return st;
     }
     *out = a;
     return HK_OK;
@@ -143,36 +144,38 @@ uint32_t hk_append_generation(const struct hk_appender *a)
 
 /* ---- records ---- */
 
-static enum hk_status keep(struct hk_appender *a, enum hk_status status)
+static enum hk_status keep_failure(struct hk_appender *a, enum hk_status st)
 {
-    if (status != HK_OK && a->failed == HK_OK)
-        a->failed = status;
-    return status;
+    if (st != HK_OK && a->failed == HK_OK)
+        a->failed = st;
+    return st;
 }
 
-static enum hk_status put(struct hk_appender *a, const void *p, size_t n, struct hk_error *err)
+static enum hk_status put_record_bytes(struct hk_appender *a, const void *p, size_t n,
+                                       struct hk_error *err)
 {
     uint64_t end;
     if (!add_ok(a->end, n, &end) || end > INT64_MAX - HK_RECORD_HEADER_SIZE - 8)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file would be too large");
-    enum hk_status status = hk_history_write(&a->h, p, n, a->end, err);
-    if (status == HK_OK && n > 0)
-        status = hk_sha256_add(a->hash, p, n, err);
-    if (status == HK_OK)
+    enum hk_status st = hk_history_write(&a->h, p, n, a->end, err);
+    if (st == HK_OK && n > 0)
+        st = hk_sha256_add(a->hash, p, n, err);
+    if (st == HK_OK)
         a->end = end;
-    return status;
+    return st;
 }
 
 /* Bytes of the payload as they are stored. */
-static enum hk_status put_payload(void *appender, const uint8_t *p, size_t n, struct hk_error *err)
+static enum hk_status put_stored_bytes(void *appender, const uint8_t *p, size_t n,
+                                       struct hk_error *err)
 {
     struct hk_appender *a = appender;
-    enum hk_status status = put(a, p, n, err);
-    if (status == HK_OK) {
+    enum hk_status st = put_record_bytes(a, p, n, err);
+    if (st == HK_OK) {
         a->crc = (uint32_t)crc32_z(a->crc, p, n);
         a->data_size += n;
     }
-    return status;
+    return st;
 }
 
 /* The open record has all of its bytes: complete its header, and zeros up to a multiple of 8. */
@@ -181,23 +184,23 @@ static enum hk_status close_record(struct hk_appender *a, struct hk_error *err)
     static const uint8_t zeros[8];
     if (a->hash == NULL)
         return HK_OK;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (a->deflater != NULL)
-        status = hk_deflater_end(&a->deflater, err);
-    if (status != HK_OK)
-        return status;
+        st = hk_deflater_end(&a->deflater, err);
+    if (st != HK_OK)
+        return st;
     uint8_t *p = a->records[a->count - 1].header;
     put32(p + 68, a->crc);
     put64(p + 72, a->data_size);
-    status = hk_sha256_done(&a->hash, a->parent, err);
+    st = hk_sha256_done(&a->hash, a->parent, err);
     const size_t padding = (size_t)(-a->end % 8);
-    if (status == HK_OK)
-        status = hk_history_write(&a->h, zeros, padding, a->end, err);
+    if (st == HK_OK)
+        st = hk_history_write(&a->h, zeros, padding, a->end, err);
     a->end += padding;
-    return status;
+    return st;
 }
 
-static void encode(const struct hk_new_record *r, const uint8_t *parent, uint8_t *p)
+static void encode_new_record(const struct hk_new_record *r, const uint8_t *parent, uint8_t *p)
 {
     memset(p, 0, HK_RECORD_HEADER_SIZE);
     p[0] = (uint8_t)r->type;
@@ -211,8 +214,8 @@ static void encode(const struct hk_new_record *r, const uint8_t *parent, uint8_t
     put16(p + 64, (uint16_t)r->target.n);
 }
 
-static enum hk_status check_record(const struct hk_appender *a, const struct hk_new_record *r,
-                                   struct hk_error *err)
+static enum hk_status check_new_record(const struct hk_appender *a, const struct hk_new_record *r,
+                                       struct hk_error *err)
 {
     if (a->failed != HK_OK)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "an earlier record failed");
@@ -229,60 +232,59 @@ static enum hk_status check_record(const struct hk_appender *a, const struct hk_
 }
 
 /* Its header stays zero for now. */
-static enum hk_status begin(struct hk_appender *a, const struct hk_new_record *r,
-                            struct hk_error *err)
+static enum hk_status begin_record(struct hk_appender *a, const struct hk_new_record *r,
+                                   struct hk_error *err)
 {
     static const uint8_t zeros[HK_RECORD_HEADER_SIZE];
     struct pending *p = &a->records[a->count++];
     p->offset = a->end;
-    encode(r, a->parent, p->header);
-    enum hk_status status = hk_history_write(&a->h, zeros, sizeof zeros, a->end, err);
+    encode_new_record(r, a->parent, p->header);
+    enum hk_status st = hk_history_write(&a->h, zeros, sizeof zeros, a->end, err);
     a->end += sizeof zeros;
     a->generation = r->generation;
     a->crc = 0;
     a->data_size = 0;
-    if (status == HK_OK)
-        status = put(a, r->name.p, r->name.n, err);
-    if (status == HK_OK)
-        status = put(a, r->target.p, r->target.n, err);
-    if (status == HK_OK && (r->flags & HK_RECORD_COMPRESSED) != 0)
-        status = hk_deflater_new(&a->deflater, r->plain_size, put_payload, a, err);
-    return status;
+    if (st == HK_OK)
+        st = put_record_bytes(a, r->name.p, r->name.n, err);
+    if (st == HK_OK)
+        st = put_record_bytes(a, r->target.p, r->target.n, err);
+    if (st == HK_OK && (r->flags & HK_RECORD_COMPRESSED) != 0)
+        st = hk_deflater_new(&a->deflater, r->plain_size, put_stored_bytes, a, err);
+    return st;
 }
 
 enum hk_status hk_append_record(struct hk_appender *a, const struct hk_new_record *given,
                                 struct hk_error *err)
 {
     struct hk_new_record record, *r = &record;
-    enum hk_status status = hk_read_options(r, sizeof *r, given, err);
-    if (status == HK_OK)
-        status = check_record(a, r, err);
-    if (status == HK_OK)
-        status = close_record(a, err);
-    if (status == HK_OK)
-        status = hk_grow(&a->records, &a->room, a->count + 1, sizeof *a->records)
-                     ? HK_OK
-                     : hk_fail_nomem(err);
-    if (status == HK_OK)
-        status = hk_sha256_new(&a->hash, err);
-    if (status == HK_OK && a->count == 0)
-        status = drop_stale(a, err);
-    if (status == HK_OK)
-        status = begin(a, r, err);
-    return keep(a, status);
+    enum hk_status st = hk_read_options(r, sizeof *r, given, err);
+    if (st == HK_OK)
+        st = check_new_record(a, r, err);
+    if (st == HK_OK)
+        st = close_record(a, err);
+    if (st == HK_OK)
+        st = hk_grow(&a->records, &a->room, a->count + 1, sizeof *a->records) ? HK_OK
+                                                                              : hk_fail_nomem(err);
+    if (st == HK_OK)
+        st = hk_sha256_new(&a->hash, err);
+    if (st == HK_OK && a->count == 0)
+        st = drop_stale_offset(a, err);
+    if (st == HK_OK)
+        st = begin_record(a, r, err);
+    return keep_failure(a, st);
 }
 
 enum hk_status hk_append_write(struct hk_appender *a, const void *p, size_t n, struct hk_error *err)
 {
     if (a->hash == NULL)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "payload without a record");
-    enum hk_status status =
-        a->deflater != NULL ? hk_deflater_write(a->deflater, p, n, err) : put_payload(a, p, n, err);
-    return keep(a, status);
+    enum hk_status st = a->deflater != NULL ? hk_deflater_write(a->deflater, p, n, err)
+                                            : put_stored_bytes(a, p, n, err);
+    return keep_failure(a, st);
 }
 
-static enum hk_status append_switch(struct hk_appender *a, const struct hk_new_record *like,
-                                    const struct hk_record *of, struct hk_error *err)
+static enum hk_status append_one_switch(struct hk_appender *a, const struct hk_new_record *like,
+                                        const struct hk_record *of, struct hk_error *err)
 {
     struct hk_new_record r = *like;
     r.type = (enum hk_record_type)of->type;
@@ -305,27 +307,27 @@ enum hk_status hk_append_switch(struct hk_appender *a, const struct hk_new_recor
         if (!hk_bytes_equal(name, r->name) || (i > 0 && hk_same_switch(sorted[i - 1], sorted[i])))
             continue;
         found = true;
-        st = append_switch(a, r, sorted[i], err);
+        st = append_one_switch(a, r, sorted[i], err);
     }
     if (st == HK_OK && !found)
         st = hk_no_record(f, sorted, r->name, err);
     free(sorted);
-    return keep(a, st);
+    return keep_failure(a, st);
 }
 
 /* ---- making them count ---- */
 
-static enum hk_status write_headers(const struct hk_appender *a, struct hk_error *err)
+static enum hk_status write_record_headers(const struct hk_appender *a, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < a->count; i++)
-        status = hk_history_write(&a->h, a->records[i].header + HK_RECORD_FIRST,
-                                  HK_RECORD_HEADER_SIZE - HK_RECORD_FIRST,
-                                  a->records[i].offset + HK_RECORD_FIRST, err);
-    for (size_t i = 1; status == HK_OK && i < a->count; i++)
-        status = hk_history_write(&a->h, a->records[i].header, HK_RECORD_FIRST,
-                                  a->records[i].offset, err);
-    return status;
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < a->count; i++)
+        st = hk_history_write(&a->h, a->records[i].header + HK_RECORD_FIRST,
+                              HK_RECORD_HEADER_SIZE - HK_RECORD_FIRST,
+                              a->records[i].offset + HK_RECORD_FIRST, err);
+    for (size_t i = 1; st == HK_OK && i < a->count; i++)
+        st = hk_history_write(&a->h, a->records[i].header, HK_RECORD_FIRST, a->records[i].offset,
+                              err);
+    return st;
 }
 
 /* The file once all is written. */
@@ -357,8 +359,8 @@ static enum hk_status check_appended(const struct hk_appender *a,
 }
 
 /* A seal goes before anything counts; what the header tells last is where the first record is. */
-static enum hk_status publish(struct hk_appender *a, const uint8_t header[HK_HEADER_SIZE],
-                              struct hk_error *err)
+static enum hk_status publish_records(struct hk_appender *a, const uint8_t header[HK_HEADER_SIZE],
+                                      struct hk_error *err)
 {
     struct hk_history *h = &a->h;
     uint8_t unsealed[HK_HEADER_SIZE];
@@ -372,7 +374,7 @@ static enum hk_status publish(struct hk_appender *a, const uint8_t header[HK_HEA
     return st == HK_OK ? hk_history_put_header(h, header, err) : st;
 }
 
-static enum hk_status commit(struct hk_appender *a, struct hk_error *err)
+static enum hk_status commit_records(struct hk_appender *a, struct hk_error *err)
 {
     uint8_t header[HK_HEADER_SIZE];
     if (a->failed != HK_OK)
@@ -380,7 +382,7 @@ static enum hk_status commit(struct hk_appender *a, struct hk_error *err)
     enum hk_status st = close_record(a, err);
     if (st != HK_OK || a->count == 0)
         return st;
-    st = write_headers(a, err);
+    st = write_record_headers(a, err);
     if (st == HK_OK)
         st = hk_history_sync(&a->h, err);
     hk_history_header(&a->h, a->appendix_offset, header);
@@ -391,15 +393,15 @@ static enum hk_status commit(struct hk_appender *a, struct hk_error *err)
     if (st != HK_OK)
         return st;
     a->entered = true;
-    return publish(a, header, err);
+    return publish_records(a, header, err);
 }
 
 enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
 {
-    enum hk_status status = commit(*a, err);
-    if (status != HK_OK) {
+    enum hk_status st = commit_records(*a, err);
+    if (st != HK_OK) {
         hk_append_discard(a);
-        return status;
+        return st;
     }
     free_appender(a);
     return HK_OK;
@@ -408,7 +410,7 @@ enum hk_status hk_append_commit(struct hk_appender **a, struct hk_error *err)
 /* What the file was: a record's place may be in its header, or a seal gone from it, and no header
  * may name records that are gone. While it is as it was, what was written counts nowhere, and goes
  * also beside who reads all of the file and is not to be waited for. */
-static void take_back(const struct hk_appender *a)
+static void take_back_records(const struct hk_appender *a)
 {
     const bool same = memcmp(a->header, a->h.header, sizeof a->header) == 0;
     if (same && a->count == 0)
@@ -423,6 +425,6 @@ void hk_append_discard(struct hk_appender **appender)
 {
     if (*appender == NULL)
         return;
-    take_back(*appender);
+    take_back_records(*appender);
     free_appender(appender);
 }

@@ -40,7 +40,7 @@ static const uint8_t *walk_look(struct walk *w, size_t n)
 }
 
 /* Name and target, which follow each other, to memory of the file's. */
-static bool take_names(struct walk *w, struct hk_record *r)
+static bool take_record_names(struct walk *w, struct hk_record *r)
 {
     const size_t n = r->name.n + r->target.n;
     uint8_t *copy = hk_arena_alloc(&w->s->f->arena, n);
@@ -72,14 +72,14 @@ static bool take_record(struct walk *w, struct hk_record *r)
     if (head > left || r->data_size > left - head)
         return false;
     w->at += HK_RECORD_HEADER_SIZE;
-    if (!take_names(w, r))
+    if (!take_record_names(w, r))
         return false;
     r->data_offset = w->at;
     w->at += r->data_size;
     return true;
 }
 
-static void check_record(const struct hk_scan *s, const struct hk_record *r, size_t i)
+static void check_stored_record(const struct hk_scan *s, const struct hk_record *r, size_t i)
 {
     struct hk_where w = {r->offset, HK_SUBJECT_RECORD, r->name, i};
     if (hk_record_type_name(r->type) == NULL)
@@ -95,7 +95,7 @@ static void check_record(const struct hk_scan *s, const struct hk_record *r, siz
 }
 
 /* Step over the zeros up to the next multiple of 8. */
-static void take_padding(struct walk *w, const struct hk_record *r, size_t i)
+static void take_record_padding(struct walk *w, const struct hk_record *r, size_t i)
 {
     const size_t want = (size_t)(-w->at % 8);
     const size_t n = want < walk_left(w) ? want : (size_t)walk_left(w);
@@ -108,7 +108,7 @@ static void take_padding(struct walk *w, const struct hk_record *r, size_t i)
 }
 
 /* Nothing is torn that a writer is writing just now. */
-static void report_torn(struct walk *w, size_t i)
+static void report_torn_record(struct walk *w, size_t i)
 {
     const struct hk_scan *s = w->s;
     uint64_t left = walk_left(w);
@@ -133,7 +133,7 @@ static void report_torn(struct walk *w, size_t i)
 }
 
 /* Another .hk follows the records, which hk_parse() says: its magic is no record's type. */
-static bool another_file(struct walk *w)
+static bool has_another_file(struct walk *w)
 {
     const uint8_t *p = walk_left(w) < HK_HEADER_SIZE ? NULL : walk_look(w, HK_RECORD_FIRST);
     return w->st != HK_OK || (p != NULL && memcmp(p, HK_MAGIC, 4) == 0);
@@ -145,19 +145,19 @@ static enum hk_status walk_records(struct walk *w)
     size_t capacity = 0;
     while (walk_left(w) > 0) {
         struct hk_record r = {0};
-        if (another_file(w))
+        if (has_another_file(w))
             return w->st;
         if (!take_record(w, &r)) {
             if (w->st == HK_OK)
-                report_torn(w, f->record_count);
+                report_torn_record(w, f->record_count);
             return w->st;
         }
         if (!hk_grow(&f->records, &capacity, f->record_count + 1, sizeof *f->records))
             return hk_fail_nomem(w->err);
         size_t i = f->record_count++;
         f->records[i] = r;
-        check_record(w->s, &f->records[i], i);
-        take_padding(w, &f->records[i], i);
+        check_stored_record(w->s, &f->records[i], i);
+        take_record_padding(w, &f->records[i], i);
         if (w->st != HK_OK)
             return w->st;
     }

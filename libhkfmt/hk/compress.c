@@ -30,10 +30,10 @@ enum hk_status hk_deflater_new(struct hk_deflater **out, uint64_t size, hk_sink_
     d->sink = sink;
     d->arg = arg;
     put64(head, size);
-    enum hk_status status = sink(arg, head, sizeof head, err);
-    if (status != HK_OK) {
+    enum hk_status st = sink(arg, head, sizeof head, err);
+    if (st != HK_OK) {
         hk_deflater_free(&d);
-        return status;
+        return st;
     }
     *out = d;
     return HK_OK;
@@ -52,48 +52,48 @@ void hk_deflater_free(struct hk_deflater **deflater)
 /* What is in z.next_in, to the sink as far as zlib lets go of it. */
 static enum hk_status deflate_some(struct hk_deflater *d, int flush, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     do {
         d->z.next_out = d->out;
         d->z.avail_out = CHUNK;
         deflate(&d->z, flush); /* fails only where its state is not ours */
         const size_t made = CHUNK - d->z.avail_out;
         if (made > 0)
-            status = d->sink(d->arg, d->out, made, err);
-    } while (status == HK_OK && d->z.avail_out == 0);
-    return status;
+            st = d->sink(d->arg, d->out, made, err);
+    } while (st == HK_OK && d->z.avail_out == 0);
+    return st;
 }
 
 enum hk_status hk_deflater_write(struct hk_deflater *d, const void *p, size_t n,
                                  struct hk_error *err)
 {
     const uint8_t *from = p;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (n > d->left)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a payload longer than was said");
     d->left -= n;
-    while (status == HK_OK && n > 0) {
+    while (st == HK_OK && n > 0) {
         const uInt some = n < CHUNK ? (uInt)n : CHUNK;
         d->z.next_in = (z_const Bytef *)(uintptr_t)from;
         d->z.avail_in = some;
-        status = deflate_some(d, Z_NO_FLUSH, err);
+        st = deflate_some(d, Z_NO_FLUSH, err);
         from += some;
         n -= some;
     }
-    return status;
+    return st;
 }
 
 enum hk_status hk_deflater_end(struct hk_deflater **deflater, struct hk_error *err)
 {
     struct hk_deflater *d = *deflater;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (d->left > 0)
-        status = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a payload %llu bytes shorter than was said",
-                         (unsigned long long)d->left);
-    if (status == HK_OK)
-        status = deflate_some(d, Z_FINISH, err);
+        st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a payload %llu bytes shorter than was said",
+                     (unsigned long long)d->left);
+    if (st == HK_OK)
+        st = deflate_some(d, Z_FINISH, err);
     hk_deflater_free(deflater);
-    return status;
+    return st;
 }
 
 /* ---- reading ---- */
@@ -106,14 +106,14 @@ struct inflating {
     uint8_t out[CHUNK];
 };
 
-static enum hk_status no_stream(const struct hk_record *r, struct hk_error *err)
+static enum hk_status refuse_zlib_stream(const struct hk_record *r, struct hk_error *err)
 {
     return hk_fail(err, HK_E_FORMAT, r->data_offset,
                    "record '%.*s': compressed, but not as a zlib stream of the size it states",
                    HK_STR(r->name));
 }
 
-static void feed(struct inflating *s)
+static void feed_inflater(struct inflating *s)
 {
     if (s->z.avail_in > 0 || s->in.n == 0)
         return;
@@ -128,7 +128,7 @@ static void feed(struct inflating *s)
 static enum hk_status inflate_some(struct inflating *s, struct hk_out *out, bool *ended,
                                    struct hk_error *err)
 {
-    feed(s);
+    feed_inflater(s);
     s->z.next_out = s->out;
     s->z.avail_out = CHUNK;
     const int result = inflate(&s->z, Z_NO_FLUSH);
@@ -136,11 +136,11 @@ static enum hk_status inflate_some(struct inflating *s, struct hk_out *out, bool
     if (result == Z_MEM_ERROR)
         return hk_fail_nomem(err);
     if ((result != Z_OK && result != Z_STREAM_END) || made > s->left)
-        return no_stream(s->r, err);
+        return refuse_zlib_stream(s->r, err);
     s->left -= made;
     *ended = result == Z_STREAM_END;
     if (*ended && (s->left > 0 || s->z.avail_in > 0 || s->in.n > 0))
-        return no_stream(s->r, err);
+        return refuse_zlib_stream(s->r, err);
     return made > 0 ? hk_out_write(out, s->out, made, err) : HK_OK;
 }
 
@@ -155,12 +155,12 @@ static enum hk_status inflate_all(const struct hk_record *r, struct hk_bytes dat
     s->r = r;
     s->left = le64(data.p);
     s->in = (struct hk_bytes){data.p + SIZE_BYTES, data.n - SIZE_BYTES};
-    enum hk_status status = HK_OK;
-    for (bool ended = false; status == HK_OK && !ended;)
-        status = inflate_some(s, out, &ended, err);
+    enum hk_status st = HK_OK;
+    for (bool ended = false; st == HK_OK && !ended;)
+        st = inflate_some(s, out, &ended, err);
     inflateEnd(&s->z);
     free(s);
-    return status;
+    return st;
 }
 
 size_t hk_inflate_start(const struct hk_file *f, const struct hk_record *r, uint8_t *to, size_t n)
@@ -189,6 +189,6 @@ enum hk_status hk_record_write(const struct hk_file *f, size_t i, struct hk_out 
     if ((r->flags & HK_RECORD_COMPRESSED) == 0)
         return hk_out_write(out, data.p, data.n, err);
     if (data.n < SIZE_BYTES)
-        return no_stream(r, err);
+        return refuse_zlib_stream(r, err);
     return inflate_all(r, data, out, err);
 }

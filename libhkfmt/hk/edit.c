@@ -43,15 +43,15 @@ enum hk_status hk_add_change(struct hk_changes *c, const struct hk_kv *kv, struc
     return HK_OK;
 }
 
-static enum hk_status check_journal(const char *path, struct hk_error *err)
+static enum hk_status refuse_journal(const char *path, struct hk_error *err)
 {
     bool journal;
-    enum hk_status status = hk_has_journal(path, &journal, err);
-    if (status == HK_OK && journal)
-        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                         "a journal (.hkmeta-journal) of the reference lies beside it: an edit was "
-                         "interrupted, and \"hk repair\" of that program has to end it first");
-    return status;
+    enum hk_status st = hk_has_journal(path, &journal, err);
+    if (st == HK_OK && journal)
+        st = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                     "a journal (.hkmeta-journal) of the reference lies beside it: an edit was "
+                     "interrupted, and \"hk repair\" of that program has to end it first");
+    return st;
 }
 
 static enum hk_status refuse_format(enum hk_format format, struct hk_error *err)
@@ -62,7 +62,7 @@ static enum hk_status refuse_format(enum hk_format format, struct hk_error *err)
 }
 
 /* What is no .hk is refused for that, not for what else may be wrong with it. */
-static enum hk_status check_format(int fd, struct hk_error *err)
+static enum hk_status check_editable_format(int fd, struct hk_error *err)
 {
     uint8_t p[HK_MODEL_START] = {0};
     if (pread(fd, p, sizeof p, 0) < 0)
@@ -71,13 +71,13 @@ static enum hk_status check_format(int fd, struct hk_error *err)
     return format == HK_FORMAT_HK ? HK_OK : refuse_format(format, err);
 }
 
-static enum hk_status open_locked(struct hk_edit *e, struct hk_error *err)
+static enum hk_status open_edited(struct hk_edit *e, struct hk_error *err)
 {
-    enum hk_status status = check_format(e->lock.fd, err);
-    if (status == HK_OK)
-        status = hk_open_fd(&e->file, e->lock.fd, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = check_editable_format(e->lock.fd, err);
+    if (st == HK_OK)
+        st = hk_open_fd(&e->file, e->lock.fd, err);
+    if (st != HK_OK)
+        return st;
     const struct hk_header *h = &e->file->header;
     if (e->file->format != HK_FORMAT_HK)
         return refuse_format(e->file->format, err);
@@ -85,31 +85,31 @@ static enum hk_status open_locked(struct hk_edit *e, struct hk_error *err)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_AT_SPLIT_INDEX,
                        "is shard %u of %u: the metadata of a set is that of its first file",
                        h->split_index + 1u, h->split_count);
-    for (size_t i = 0; status == HK_OK && i < e->file->kv_count; i++)
-        status = hk_add_change(&e->changes, &e->file->kvs[i], err);
+    for (size_t i = 0; st == HK_OK && i < e->file->kv_count; i++)
+        st = hk_add_change(&e->changes, &e->file->kvs[i], err);
     e->changes.old = e->changes.count;
-    return status;
+    return st;
 }
 
 enum hk_status hk_edit_begin(struct hk_edit **out, const char *path, const struct hk_wait *wait,
                              struct hk_error *err)
 {
     struct hk_lock lock;
-    enum hk_status status = hk_lock_open(&lock, path, wait, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_lock_open(&lock, path, wait, err);
+    if (st != HK_OK)
+        return st;
     struct hk_edit *e = calloc(1, sizeof *e);
     if (e == NULL) {
         close(lock.fd);
         return hk_fail_nomem(err);
     }
     e->lock = lock;
-    status = check_journal(path, err);
-    if (status == HK_OK)
-        status = open_locked(e, err);
-    if (status != HK_OK) {
+    st = refuse_journal(path, err);
+    if (st == HK_OK)
+        st = open_edited(e, err);
+    if (st != HK_OK) {
         hk_edit_discard(&e);
-        return status;
+        return st;
     }
     *out = e;
     return HK_OK;
@@ -122,20 +122,20 @@ const struct hk_file *hk_edit_file(const struct hk_edit *e)
 
 /* ---- what is to change ---- */
 
-static struct hk_bytes kv_name(const void *table, size_t i)
+static struct hk_bytes key_of_kv(const void *table, size_t i)
 {
     return ((const struct hk_kv *)table)[i].key;
 }
 
-static const struct hk_kv *find(const struct hk_edit *e, struct hk_bytes key)
+static const struct hk_kv *find_old_pair(const struct hk_edit *e, struct hk_bytes key)
 {
     const struct hk_file *f = e->file;
-    size_t i = hk_index_find(&f->kv_index, f->kvs, kv_name, key);
+    size_t i = hk_index_find(&f->kv_index, f->kvs, key_of_kv, key);
     return i == SIZE_MAX ? NULL : &f->kvs[i];
 }
 
 /* Keys that say how the file is laid out. */
-static enum hk_status check_key(struct hk_bytes key, struct hk_error *err)
+static enum hk_status check_editable_key(struct hk_bytes key, struct hk_error *err)
 {
     if (!hk_bytes_are(key, "hk.alignment") && !hk_shard_key(key))
         return HK_OK;
@@ -156,24 +156,24 @@ enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key, enum hk_meta_
     if (hk_meta_type_name(type) == NULL || (fixed != 0 && value.n != fixed))
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "key %.*s: value of %zu bytes for type %d",
                        HK_STR(key), value.n, (int)type);
-    const struct hk_kv *has = find(e, key);
+    const struct hk_kv *has = find_old_pair(e, key);
     bool equal = has != NULL && has->type == type && hk_bytes_equal(has->value, value);
-    enum hk_status status = equal ? HK_OK : check_key(key, err);
+    enum hk_status st = equal ? HK_OK : check_editable_key(key, err);
     struct hk_kv kv = {.type = (uint8_t)type};
-    if (status == HK_OK &&
+    if (st == HK_OK &&
         (!hk_arena_keep(&e->arena, key, &kv.key) || !hk_arena_keep(&e->arena, value, &kv.value)))
-        status = hk_fail_nomem(err);
-    return status == HK_OK ? hk_add_change(&e->changes, &kv, err) : status;
+        st = hk_fail_nomem(err);
+    return st == HK_OK ? hk_add_change(&e->changes, &kv, err) : st;
 }
 
 enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key, struct hk_error *err)
 {
-    const struct hk_kv *has = find(e, key);
+    const struct hk_kv *has = find_old_pair(e, key);
     if (has == NULL)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no key %.*s", HK_STR(key));
-    enum hk_status status = check_key(key, err);
+    enum hk_status st = check_editable_key(key, err);
     struct hk_kv kv = {.key = has->key};
-    return status == HK_OK ? hk_add_change(&e->changes, &kv, err) : status;
+    return st == HK_OK ? hk_add_change(&e->changes, &kv, err) : st;
 }
 
 /* ---- the new section: the pairs of the file with each change where its key stands, new keys at
@@ -184,13 +184,13 @@ bool hk_change_stays(const struct hk_change *change)
     return !change->merged && change->kv.type != 0;
 }
 
-static struct hk_bytes name_of(const void *table, size_t i)
+static struct hk_bytes key_of_change(const void *table, size_t i)
 {
     return ((const struct hk_change *)table)[i].kv.key;
 }
 
 /* Changes of one key come in their order, so that the last holds. */
-static void merge(void *arg, size_t i, size_t first)
+static void merge_change(void *arg, size_t i, size_t first)
 {
     struct hk_changes *c = arg;
     c->list[first].kv.type = c->list[i].kv.type;
@@ -199,12 +199,12 @@ static void merge(void *arg, size_t i, size_t first)
     c->list[i].merged = true;
 }
 
-static enum hk_status merge_all(struct hk_changes *c, struct hk_error *err)
+static enum hk_status merge_changes(struct hk_changes *c, struct hk_error *err)
 {
     struct hk_index x = {0};
     for (size_t i = c->old; i < c->count; i++)
         c->list[i].touched = true;
-    if (!hk_index_build(&x, c->list, c->count, name_of, merge, c))
+    if (!hk_index_build(&x, c->list, c->count, key_of_change, merge_change, c))
         return hk_fail_nomem(err);
     hk_index_free(&x);
     return HK_OK;
@@ -213,11 +213,11 @@ static enum hk_status merge_all(struct hk_changes *c, struct hk_error *err)
 enum hk_status hk_settle_changes(struct hk_changes *c, const struct hk_file *f,
                                  struct hk_arena *arena, struct hk_error *err)
 {
-    enum hk_status status = merge_all(c, err);
+    enum hk_status st = merge_changes(c, err);
     size_t before = c->count;
-    if (status == HK_OK)
-        status = hk_settle_types(c, f, arena, err);
-    return status == HK_OK && c->count > before ? merge_all(c, err) : status;
+    if (st == HK_OK)
+        st = hk_settle_types(c, f, arena, err);
+    return st == HK_OK && c->count > before ? merge_changes(c, err) : st;
 }
 
 static void put_pair(struct hk_buf *b, const struct hk_kv *kv)
@@ -232,8 +232,8 @@ static void put_pair(struct hk_buf *b, const struct hk_kv *kv)
     hk_buf_put(b, kv->value.p, kv->value.n);
 }
 
-static enum hk_status encode(const struct hk_changes *c, struct hk_new_metadata *out,
-                             struct hk_error *err)
+static enum hk_status encode_metadata(const struct hk_changes *c, struct hk_new_metadata *out,
+                                      struct hk_error *err)
 {
     for (size_t i = 0; i < c->count; i++) {
         if (!hk_change_stays(&c->list[i]))
@@ -244,7 +244,7 @@ static enum hk_status encode(const struct hk_changes *c, struct hk_new_metadata 
     return out->bytes.failed ? hk_fail_nomem(err) : HK_OK;
 }
 
-static bool is_new(const struct hk_file *f, const struct hk_new_metadata *m)
+static bool is_new_metadata(const struct hk_file *f, const struct hk_new_metadata *m)
 {
     const struct hk_header *h = &f->header;
     return m->count != h->metadata_kv_count || m->bytes.n != h->metadata_size ||
@@ -257,7 +257,7 @@ static bool is_untidy(const struct hk_ends *l)
     return l->tail > HK_TAIL_PADDING || l->head_behind || l->staged;
 }
 
-static enum hk_status check_ends(const struct hk_file *f, struct hk_error *err)
+static enum hk_status check_editable_end(const struct hk_file *f, struct hk_error *err)
 {
     const struct hk_ends *l = &f->ends;
     enum hk_status st = hk_ends_check(f, err);
@@ -269,23 +269,24 @@ static enum hk_status check_ends(const struct hk_file *f, struct hk_error *err)
                    (unsigned long long)(l->size - l->live));
 }
 
-static enum hk_status commit(struct hk_edit *e, struct hk_new_metadata *m, struct hk_error *err)
+static enum hk_status commit_edit(struct hk_edit *e, struct hk_new_metadata *m,
+                                  struct hk_error *err)
 {
-    enum hk_status status = hk_settle_changes(&e->changes, e->file, &e->arena, err);
-    if (status == HK_OK)
-        status = encode(&e->changes, m, err);
-    if (status == HK_OK)
-        status = check_ends(e->file, err);
-    if (status != HK_OK || (!is_new(e->file, m) && !is_untidy(&e->file->ends)))
-        return status;
+    enum hk_status st = hk_settle_changes(&e->changes, e->file, &e->arena, err);
+    if (st == HK_OK)
+        st = encode_metadata(&e->changes, m, err);
+    if (st == HK_OK)
+        st = check_editable_end(e->file, err);
+    if (st != HK_OK || (!is_new_metadata(e->file, m) && !is_untidy(&e->file->ends)))
+        return st;
     return hk_write_metadata(e->file, &e->lock, m, err);
 }
 
 enum hk_status hk_edit_commit(struct hk_edit **edit, struct hk_error *err)
 {
     struct hk_new_metadata m = {0};
-    enum hk_status status = commit(*edit, &m, err);
+    enum hk_status st = commit_edit(*edit, &m, err);
     hk_buf_free(&m.bytes);
     hk_edit_discard(edit);
-    return status;
+    return st;
 }

@@ -12,7 +12,7 @@
 static const struct hk_bytes types_key = {(const uint8_t *)"hk.gguf.types", 13};
 
 /* Whether KV can be written as a GGUF's TYPE; running out of memory counts as no. */
-static bool fits(const struct hk_kv *kv, const char *type)
+static bool fits_gguf_type(const struct hk_kv *kv, const char *type)
 {
     struct hk_buf b = {0};
     bool good = hk_gguf_put_value(&b, kv, type, NULL) == HK_OK;
@@ -21,17 +21,17 @@ static bool fits(const struct hk_kv *kv, const char *type)
 }
 
 /* The GGUF type that OLD, a pair of the file, has so far; NULL: none. */
-static enum hk_status type_before(const json_t *types, const struct hk_kv *old, const char **out,
-                                  struct hk_error *err)
+static enum hk_status gguf_type_before(const json_t *types, const struct hk_kv *old,
+                                       const char **out, struct hk_error *err)
 {
-    enum hk_status status = hk_gguf_recorded_type(types, old->key, out, err);
-    if (status == HK_OK && *out == NULL)
+    enum hk_status st = hk_gguf_recorded_type(types, old->key, out, err);
+    if (st == HK_OK && *out == NULL)
         *out = hk_gguf_default_type(old);
-    return status;
+    return st;
 }
 
 /* A key of the object, terminated; NULL where KEY cannot be one. */
-static char *member(struct hk_bytes key, struct hk_error *err, enum hk_status *status)
+static char *member_name(struct hk_bytes key, struct hk_error *err, enum hk_status *status)
 {
     if (!hk_utf8_valid(key) || memchr(key.p, '\0', key.n) != NULL)
         return NULL;
@@ -42,7 +42,7 @@ static char *member(struct hk_bytes key, struct hk_error *err, enum hk_status *s
 }
 
 /* Record TYPE for NAME, or with TYPE NULL nothing; *CHANGED where that is new. */
-static bool record(json_t *types, const char *name, const char *type, bool *changed)
+static bool record_gguf_type(json_t *types, const char *name, const char *type, bool *changed)
 {
     const char *has = json_string_value(json_object_get(types, name));
     if (type == NULL ? has == NULL : has != NULL && strcmp(has, type) == 0)
@@ -54,47 +54,48 @@ static bool record(json_t *types, const char *name, const char *type, bool *chan
 }
 
 /* What is to be recorded for the pair NOW, which was OLD (NULL: a new key). */
-static enum hk_status settle(json_t *types, const struct hk_kv *old, const struct hk_kv *now,
-                             bool *changed, struct hk_error *err)
+static enum hk_status settle_pair_type(json_t *types, const struct hk_kv *old,
+                                       const struct hk_kv *now, bool *changed, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     const char *type = NULL;
-    char *name = member(now->key, err, &status);
+    char *name = member_name(now->key, err, &st);
     if (name == NULL)
-        return status;
+        return st;
     if (now->type != 0 && old != NULL && old->type == now->type)
-        status = type_before(types, old, &type, err);
+        st = gguf_type_before(types, old, &type, err);
     const char *usual = now->type != 0 ? hk_gguf_default_type(now) : NULL;
-    bool needed = type != NULL && (usual == NULL || strcmp(usual, type) != 0) && fits(now, type);
+    bool needed =
+        type != NULL && (usual == NULL || strcmp(usual, type) != 0) && fits_gguf_type(now, type);
     /* TYPE may be the object's own string, which setting it anew would free. */
     char *copy = needed ? strdup(type) : NULL;
-    if (status == HK_OK && ((needed && copy == NULL) || !record(types, name, copy, changed)))
-        status = hk_fail_nomem(err);
+    if (st == HK_OK && ((needed && copy == NULL) || !record_gguf_type(types, name, copy, changed)))
+        st = hk_fail_nomem(err);
     free(copy);
     free(name);
-    return status;
+    return st;
 }
 
-static bool is_new(const struct hk_kv *old, const struct hk_kv *now)
+static bool is_new_value(const struct hk_kv *old, const struct hk_kv *now)
 {
     return old == NULL || old->type != now->type || !hk_bytes_equal(old->value, now->value);
 }
 
-static enum hk_status settle_all(const struct hk_changes *c, const struct hk_file *f, json_t *types,
-                                 bool *changed, struct hk_error *err)
+static enum hk_status settle_pair_types(const struct hk_changes *c, const struct hk_file *f,
+                                        json_t *types, bool *changed, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < c->count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < c->count; i++) {
         const struct hk_change *change = &c->list[i];
         const struct hk_kv *old = i < c->old ? &f->kvs[i] : NULL;
-        if (change->touched && !change->merged && is_new(old, &change->kv))
-            status = settle(types, old, &change->kv, changed, err);
+        if (change->touched && !change->merged && is_new_value(old, &change->kv))
+            st = settle_pair_type(types, old, &change->kv, changed, err);
     }
-    return status;
+    return st;
 }
 
-static enum hk_status change_record(struct hk_changes *c, const json_t *types,
-                                    struct hk_arena *arena, struct hk_error *err)
+static enum hk_status change_recorded_types(struct hk_changes *c, const json_t *types,
+                                            struct hk_arena *arena, struct hk_error *err)
 {
     struct hk_kv kv = {.key = types_key};
     if (json_object_size(types) > 0) {
@@ -114,7 +115,7 @@ static enum hk_status change_record(struct hk_changes *c, const json_t *types,
 }
 
 /* Whoever changes the record in the same edit knows what it is to be. */
-static bool is_touched(const struct hk_changes *c, struct hk_bytes key)
+static bool is_key_touched(const struct hk_changes *c, struct hk_bytes key)
 {
     for (size_t i = 0; i < c->count; i++)
         if (c->list[i].touched && hk_bytes_equal(c->list[i].kv.key, key))
@@ -125,18 +126,18 @@ static bool is_touched(const struct hk_changes *c, struct hk_bytes key)
 enum hk_status hk_settle_types(struct hk_changes *c, const struct hk_file *f,
                                struct hk_arena *arena, struct hk_error *err)
 {
-    if (is_touched(c, types_key))
+    if (is_key_touched(c, types_key))
         return HK_OK;
     json_t *types;
     bool changed = false;
-    enum hk_status status = hk_gguf_types_read(f, &types, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_gguf_types_read(f, &types, err);
+    if (st != HK_OK)
+        return st;
     if (types == NULL && (types = json_object()) == NULL)
         return hk_fail_nomem(err);
-    status = settle_all(c, f, types, &changed, err);
-    if (status == HK_OK && changed)
-        status = change_record(c, types, arena, err);
+    st = settle_pair_types(c, f, types, &changed, err);
+    if (st == HK_OK && changed)
+        st = change_recorded_types(c, types, arena, err);
     json_decref(types);
-    return status;
+    return st;
 }

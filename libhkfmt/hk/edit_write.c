@@ -43,7 +43,7 @@ struct writing {
     struct hk_error *err;
 };
 
-static bool fail_io(struct writing *w, const char *what)
+static bool fail_edit_io(struct writing *w, const char *what)
 {
     hk_fail_sys(w->err, errno, "%s%s",
                 w->switched ? "the new metadata stand, but are not in their place yet: " : "",
@@ -51,7 +51,7 @@ static bool fail_io(struct writing *w, const char *what)
     return false;
 }
 
-static bool put_at(struct writing *w, const uint8_t *p, size_t n, uint64_t at)
+static bool put_bytes_at(struct writing *w, const uint8_t *p, size_t n, uint64_t at)
 {
     while (n > 0) {
         ssize_t wrote = pwrite(w->lock->fd, p, n, (off_t)at);
@@ -70,18 +70,19 @@ static bool put_at(struct writing *w, const uint8_t *p, size_t n, uint64_t at)
     return true;
 }
 
-static bool write_at(struct writing *w, const uint8_t *p, size_t n, uint64_t at)
+static bool write_bytes_at(struct writing *w, const uint8_t *p, size_t n, uint64_t at)
 {
-    return put_at(w, p, n, at) || fail_io(w, "cannot write");
+    return put_bytes_at(w, p, n, at) || fail_edit_io(w, "cannot write");
 }
 
-static bool sync_all(struct writing *w)
+static bool sync_edited(struct writing *w)
 {
-    return fdatasync(w->lock->fd) == 0 || fail_io(w, "cannot sync");
+    return fdatasync(w->lock->fd) == 0 || fail_edit_io(w, "cannot sync");
 }
 
 /* Whether the file would be what was asked with HEADER and of SIZE. */
-static bool check_outcome(struct writing *w, const uint8_t *header, uint64_t size, bool settled)
+static bool check_edit_outcome(struct writing *w, const uint8_t *header, uint64_t size,
+                               bool settled)
 {
     const struct hk_outcome o = {
         .old = w->old,
@@ -94,11 +95,11 @@ static bool check_outcome(struct writing *w, const uint8_t *header, uint64_t siz
     return hk_check_outcome(&o, w->err) == HK_OK;
 }
 
-static bool cut_to(struct writing *w, uint64_t size)
+static bool cut_file_to(struct writing *w, uint64_t size)
 {
     if (hk_lock_enter(w->lock, w->err) != HK_OK)
         return false;
-    bool good = ftruncate(w->lock->fd, (off_t)size) == 0 || fail_io(w, "cannot cut the file");
+    bool good = ftruncate(w->lock->fd, (off_t)size) == 0 || fail_edit_io(w, "cannot cut the file");
     hk_lock_leave(w->lock);
     if (good)
         w->size = size;
@@ -106,17 +107,17 @@ static bool cut_to(struct writing *w, uint64_t size)
 }
 
 /* Drop what an edit left that was broken off. */
-static bool cut_left(struct writing *w, uint64_t size)
+static bool cut_earlier_edit(struct writing *w, uint64_t size)
 {
-    return w->size <= size || (cut_to(w, size) && sync_all(w));
+    return w->size <= size || (cut_file_to(w, size) && sync_edited(w));
 }
 
 /* The block is in its place: nothing that is dead stays. */
-static bool cut_dead(struct writing *w, uint64_t size)
+static bool cut_dead_end(struct writing *w, uint64_t size)
 {
-    if (w->size > size && (!check_outcome(w, w->header, size, true) || !cut_to(w, size)))
+    if (w->size > size && (!check_edit_outcome(w, w->header, size, true) || !cut_file_to(w, size)))
         return false;
-    return sync_all(w);
+    return sync_edited(w);
 }
 
 /* Another program that does not know our lock may have changed the file. */
@@ -126,7 +127,7 @@ static bool check_unchanged(struct writing *w)
     uint8_t header[HK_HEADER_SIZE];
     if (fstat(w->lock->fd, &st) != 0 ||
         pread(w->lock->fd, header, sizeof header, 0) != sizeof header)
-        return fail_io(w, "cannot read");
+        return fail_edit_io(w, "cannot read");
     if ((uint64_t)st.st_size == w->size && memcmp(header, w->header, sizeof header) == 0)
         return true;
     w->shared = true;
@@ -135,7 +136,7 @@ static bool check_unchanged(struct writing *w)
 }
 
 /* The block at AT; an offset of records that are not there would lead to it one day. */
-static void fill_header(const struct writing *w, uint8_t *header, uint64_t at)
+static void fill_edited_header(const struct writing *w, uint8_t *header, uint64_t at)
 {
     memcpy(header, w->header, HK_HEADER_SIZE);
     hk_break_seal(header);
@@ -149,30 +150,30 @@ static void fill_header(const struct writing *w, uint8_t *header, uint64_t at)
 }
 
 /* Let the header name the block at AT. A write that fails half way is taken back. */
-static bool switch_to(struct writing *w, uint64_t at)
+static bool switch_header_to(struct writing *w, uint64_t at)
 {
     uint8_t header[HK_HEADER_SIZE];
-    fill_header(w, header, at);
-    if (!check_unchanged(w) || !check_outcome(w, header, w->size, false) ||
+    fill_edited_header(w, header, at);
+    if (!check_unchanged(w) || !check_edit_outcome(w, header, w->size, false) ||
         hk_lock_enter(w->lock, w->err) != HK_OK)
         return false;
-    bool good = put_at(w, header, sizeof header, 0);
+    bool good = put_bytes_at(w, header, sizeof header, 0);
     if (!good) {
         int sys = errno;
-        put_at(w, w->header, sizeof w->header, 0);
+        put_bytes_at(w, w->header, sizeof w->header, 0);
         errno = sys;
     }
     hk_lock_leave(w->lock);
     if (!good)
-        return fail_io(w, "cannot write");
+        return fail_edit_io(w, "cannot write");
     memcpy(w->header, header, sizeof header);
     w->switched = true;
-    return sync_all(w);
+    return sync_edited(w);
 }
 
 /* ---- places ---- */
 
-static bool touches_old(const struct writing *w, uint64_t start, uint64_t end)
+static bool touches_old_head(const struct writing *w, uint64_t start, uint64_t end)
 {
     const struct hk_header *h = &w->old->header;
     const uint64_t at[2] = {h->metadata_offset, h->tensor_toc_offset};
@@ -183,7 +184,7 @@ static bool touches_old(const struct writing *w, uint64_t start, uint64_t end)
     return false;
 }
 
-static uint64_t aligned_up(uint64_t at)
+static uint64_t aligned_to_8(uint64_t at)
 {
     return at + (8 - at % 8) % 8;
 }
@@ -209,70 +210,74 @@ static uint64_t cleared_end(const struct writing *w)
 
 /* The block's metadata at AT, its head before them. By a head at MARK, which comes first, all that
  * is written behind it is known for ours. */
-static bool write_marked(struct writing *w, uint64_t mark, uint64_t at)
+static bool write_marked_block(struct writing *w, uint64_t mark, uint64_t at)
 {
-    return write_at(w, w->block.p, HK_STAGING_SIZE, mark) && sync_all(w) &&
-           write_at(w, w->block.p, HK_STAGING_SIZE + w->n, at - HK_STAGING_SIZE) && sync_all(w);
+    return write_bytes_at(w, w->block.p, HK_STAGING_SIZE, mark) && sync_edited(w) &&
+           write_bytes_at(w, w->block.p, HK_STAGING_SIZE + w->n, at - HK_STAGING_SIZE) &&
+           sync_edited(w);
 }
 
-static bool write_home(struct writing *w)
+static bool write_block_home(struct writing *w)
 {
-    return write_at(w, w->block.p + HK_STAGING_SIZE, w->block.n - HK_STAGING_SIZE,
-                    HK_HEADER_SIZE) &&
-           sync_all(w);
+    return write_bytes_at(w, w->block.p + HK_STAGING_SIZE, w->block.n - HK_STAGING_SIZE,
+                          HK_HEADER_SIZE) &&
+           sync_edited(w);
 }
 
 /* What is going to be dead is to be known for ours until it is cut. */
-static bool mark_dead(struct writing *w)
+static bool mark_dead_end(struct writing *w)
 {
     uint8_t padded[7 + HK_STAGING_SIZE] = {0};
-    size_t n = (size_t)(aligned_up(w->dead) - w->dead);
+    size_t n = (size_t)(aligned_to_8(w->dead) - w->dead);
     memcpy(padded + n, w->block.p, HK_STAGING_SIZE);
-    return w->size <= w->dead || write_at(w, padded, n + HK_STAGING_SIZE, w->dead);
+    return w->size <= w->dead || write_bytes_at(w, padded, n + HK_STAGING_SIZE, w->dead);
 }
 
 /* Where the file ends with the block at home. */
-static uint64_t end_at_home(const struct writing *w)
+static uint64_t end_of_file_at_home(const struct writing *w)
 {
     const uint64_t end = HK_HEADER_SIZE + w->n, base = w->ends->base;
     return base > end ? base : end;
 }
 
-static bool settle(struct writing *w)
+static bool settle_block(struct writing *w)
 {
     const uint64_t behind = w->low + HK_STAGING_SIZE;
-    if (!mark_dead(w))
+    if (!mark_dead_end(w))
         return false;
     if (w->home)
-        return write_home(w) && switch_to(w, HK_HEADER_SIZE) && cut_dead(w, end_at_home(w));
+        return write_block_home(w) && switch_header_to(w, HK_HEADER_SIZE) &&
+               cut_dead_end(w, end_of_file_at_home(w));
     hk_staging_head(w->block.p, w->ends->base, true);
-    return write_marked(w, w->low, behind) && switch_to(w, behind) && cut_dead(w, w->dead);
+    return write_marked_block(w, w->low, behind) && switch_header_to(w, behind) &&
+           cut_dead_end(w, w->dead);
 }
 
 /* Of the block in its place and the mark behind it. */
-static uint64_t settled_end(const struct writing *w)
+static uint64_t end_of_settled_block(const struct writing *w)
 {
-    return aligned_up(w->dead) + HK_STAGING_SIZE;
+    return aligned_to_8(w->dead) + HK_STAGING_SIZE;
 }
 
 /* Behind everything that counts, and behind where they are going to be. */
-static bool stage(struct writing *w)
+static bool stage_block(struct writing *w)
 {
-    const uint64_t head = aligned_up(w->size);
+    const uint64_t head = aligned_to_8(w->size);
     uint64_t at = head + HK_STAGING_SIZE;
-    if (head != aligned_up(w->dead) && at < settled_end(w) + HK_STAGING_SIZE)
-        at = settled_end(w) + HK_STAGING_SIZE;
-    return write_marked(w, head, at) && switch_to(w, at);
+    if (head != aligned_to_8(w->dead) && at < end_of_settled_block(w) + HK_STAGING_SIZE)
+        at = end_of_settled_block(w) + HK_STAGING_SIZE;
+    return write_marked_block(w, head, at) && switch_header_to(w, at);
 }
 
-static bool write_all(struct writing *w)
+static bool write_edit(struct writing *w)
 {
     const uint64_t live = w->ends->live;
     const uint64_t left = w->ends->tail == HK_TAIL_PADDING ? w->size : live;
-    bool direct =
-        !touches_old(w, w->home ? HK_HEADER_SIZE : w->low, w->home ? cleared_end(w) : w->dead) &&
-        !touches_old(w, w->dead, settled_end(w));
-    bool good = check_unchanged(w) && cut_left(w, left) && (direct || stage(w)) && settle(w);
+    bool direct = !touches_old_head(w, w->home ? HK_HEADER_SIZE : w->low,
+                                    w->home ? cleared_end(w) : w->dead) &&
+                  !touches_old_head(w, w->dead, end_of_settled_block(w));
+    bool good = check_unchanged(w) && cut_earlier_edit(w, left) && (direct || stage_block(w)) &&
+                settle_block(w);
     if (!good && !w->switched && !w->shared && w->size > left &&
         ftruncate(w->lock->fd, (off_t)left) == 0)
         w->size = left;
@@ -281,7 +286,7 @@ static bool write_all(struct writing *w)
 
 /* ---- the plan ---- */
 
-static enum hk_status no_room(uint64_t needed, uint64_t room, struct hk_error *err)
+static enum hk_status refuse_for_room(uint64_t needed, uint64_t room, struct hk_error *err)
 {
     return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                    "metadata and tensor table would take %llu bytes; there are %llu before the "
@@ -317,7 +322,7 @@ static enum hk_status plan_places(struct writing *w, struct hk_error *err)
     w->table_moves = fits || (table > 0 && w->old->header.tensor_toc_offset >= l->base);
     w->home = fits || (w->metadata.n == 0 && !w->table_moves); /* what is nothing fits anywhere */
     if (!w->home && l->records > 0)
-        return no_room(needed, room, err);
+        return refuse_for_room(needed, room, err);
     enum hk_status st = fill_block(w, err);
     if (st != HK_OK)
         return st;
@@ -325,7 +330,7 @@ static enum hk_status plan_places(struct writing *w, struct hk_error *err)
     if (l->size > INT64_MAX / 2 || !add_ok(l->size, 4 * (uint64_t)w->block.n, &end) ||
         end > INT64_MAX - ZEROED)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file would be too large");
-    w->low = aligned_up(l->base);
+    w->low = aligned_to_8(l->base);
     w->dead = w->low + HK_STAGING_SIZE + w->n;
     if (w->home)
         w->dead = cleared_end(w) > l->base ? cleared_end(w) : l->base;
@@ -347,7 +352,7 @@ enum hk_status hk_write_metadata(const struct hk_file *f, const struct hk_lock *
     };
     memcpy(w.header, f->parts[0].header, sizeof w.header);
     enum hk_status st = plan_places(&w, w.err);
-    if (st == HK_OK && !write_all(&w))
+    if (st == HK_OK && !write_edit(&w))
         st = w.err->status;
     hk_buf_free(&w.block);
     return st;

@@ -38,7 +38,8 @@ static bool is_staging_at(const struct hk_source *src, uint64_t at)
 }
 
 /* The head directly before OFFSET, if there is one. */
-static bool read_head(const struct hk_source *src, uint64_t offset, uint8_t head[HK_STAGING_SIZE])
+static bool read_staging_head(const struct hk_source *src, uint64_t offset,
+                              uint8_t head[HK_STAGING_SIZE])
 {
     return offset >= HK_HEADER_SIZE + HK_STAGING_SIZE && offset <= src->size &&
            hk_source_read(src, head, HK_STAGING_SIZE, offset - HK_STAGING_SIZE, NULL) == HK_OK &&
@@ -48,31 +49,31 @@ static bool read_head(const struct hk_source *src, uint64_t offset, uint8_t head
 uint64_t hk_staging_start(const struct hk_source *src, uint64_t offset)
 {
     uint8_t head[HK_STAGING_SIZE];
-    return read_head(src, offset, head) ? le64(head + AT_BASE) : offset;
+    return read_staging_head(src, offset, head) ? le64(head + AT_BASE) : offset;
 }
 
 bool hk_staged_before(const struct hk_source *src, uint64_t offset)
 {
     uint8_t head[HK_STAGING_SIZE];
-    return read_head(src, offset, head) && head[AT_SETTLED] == 0;
+    return read_staging_head(src, offset, head) && head[AT_SETTLED] == 0;
 }
 
 /* ---- ends ---- */
 
-static uint64_t lower(uint64_t a, uint64_t b)
+static uint64_t lower_offset(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static uint64_t higher(uint64_t a, uint64_t b)
+static uint64_t higher_offset(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
 /* Up to the next multiple of 8, but not past SIZE. */
-static uint64_t padded(uint64_t at, uint64_t size)
+static uint64_t padded_to_8(uint64_t at, uint64_t size)
 {
-    return lower(at + (8 - at % 8) % 8, size);
+    return lower_offset(at + (8 - at % 8) % 8, size);
 }
 
 struct extent { /* of sections with bytes, inside the file */
@@ -83,11 +84,11 @@ static void take_extent(struct extent *e, uint64_t offset, uint64_t size)
 {
     if (size == 0 || !range_ok(offset, size, e->size)) /* reported by then */
         return;
-    e->first = lower(e->first, offset);
-    e->end = higher(e->end, offset + size);
+    e->first = lower_offset(e->first, offset);
+    e->end = higher_offset(e->end, offset + size);
 }
 
-static struct extent payloads_of(const struct hk_file *f, uint64_t size)
+static struct extent extent_of_payloads(const struct hk_file *f, uint64_t size)
 {
     struct extent e = {UINT64_MAX, 0, size};
     for (size_t i = 0; i < f->tensor_count; i++) {
@@ -99,7 +100,7 @@ static struct extent payloads_of(const struct hk_file *f, uint64_t size)
     return e;
 }
 
-static struct extent head_of(const struct hk_file *f, uint64_t size)
+static struct extent extent_of_head(const struct hk_file *f, uint64_t size)
 {
     struct extent e = {UINT64_MAX, 0, size};
     take_extent(&e, f->header.metadata_offset, f->header.metadata_size);
@@ -108,25 +109,25 @@ static struct extent head_of(const struct hk_file *f, uint64_t size)
 }
 
 /* End of what is neither head nor record: payloads or, where there are none, what was padded. */
-static uint64_t fixed_end(const struct hk_file *f, const struct extent *payloads, uint64_t limit)
+static uint64_t end_of_fixed(const struct hk_file *f, const struct extent *payloads, uint64_t limit)
 {
     const uint64_t padding = f->header.tensor_data_offset;
-    uint64_t end = higher(HK_HEADER_SIZE, payloads->end);
-    return payloads->end == 0 && padding <= limit ? higher(end, padding) : end;
+    uint64_t end = higher_offset(HK_HEADER_SIZE, payloads->end);
+    return payloads->end == 0 && padding <= limit ? higher_offset(end, padding) : end;
 }
 
-static uint64_t room_before(const struct hk_file *f, const struct extent *payloads,
+static uint64_t end_of_room(const struct hk_file *f, const struct extent *payloads,
                             uint64_t records)
 {
     const uint64_t data = f->header.tensor_data_offset;
     uint64_t end = payloads->first;
     if (payloads->end > 0 && data >= HK_HEADER_SIZE)
-        end = lower(end, data);
-    return records > 0 ? lower(end, records) : end;
+        end = lower_offset(end, data);
+    return records > 0 ? lower_offset(end, records) : end;
 }
 
 /* Where the first part of the head behind BASE begins, 0 where there is none. */
-static uint64_t head_behind(const struct hk_file *f, uint64_t base, uint64_t size)
+static uint64_t start_of_head_behind(const struct hk_file *f, uint64_t base, uint64_t size)
 {
     const struct hk_header *h = &f->header;
     struct extent behind = {UINT64_MAX, 0, size};
@@ -140,12 +141,12 @@ static uint64_t head_behind(const struct hk_file *f, uint64_t base, uint64_t siz
 static uint64_t end_of_records(const struct hk_file *f, uint64_t size)
 {
     const struct hk_record *last = &f->records[f->record_count - 1];
-    return padded(last->data_offset + last->data_size, size);
+    return padded_to_8(last->data_offset + last->data_size, size);
 }
 
-static enum hk_tail_kind tail_of(const struct hk_ends *l, const struct hk_source *src)
+static enum hk_tail_kind kind_of_tail(const struct hk_ends *l, const struct hk_source *src)
 {
-    const uint64_t left = l->size - l->live, mark = padded(l->live, l->size);
+    const uint64_t left = l->size - l->live, mark = padded_to_8(l->live, l->size);
     if (left == 0)
         return HK_TAIL_NONE;
     if (left < 8 + HK_STAGING_SIZE && hk_source_zero(src, left, l->live))
@@ -156,21 +157,22 @@ static enum hk_tail_kind tail_of(const struct hk_ends *l, const struct hk_source
 
 struct hk_ends hk_ends_of(const struct hk_file *f, const struct hk_source *src)
 {
-    const struct extent payloads = payloads_of(f, src->size), head = head_of(f, src->size);
+    const struct extent payloads = extent_of_payloads(f, src->size),
+                        head = extent_of_head(f, src->size);
     const bool any = f->record_count > 0;
     struct hk_ends l = {.size = src->size};
     l.records = any ? f->header.appendix_offset : 0;
     const uint64_t limit = any ? l.records : l.size;
-    const uint64_t fixed = fixed_end(f, &payloads, limit);
-    l.room_end = room_before(f, &payloads, l.records);
-    l.bare = higher(fixed, head.end);
+    const uint64_t fixed = end_of_fixed(f, &payloads, limit);
+    l.room_end = end_of_room(f, &payloads, l.records);
+    l.bare = higher_offset(fixed, head.end);
     l.records_end = any ? end_of_records(f, l.size) : 0;
-    l.base = any ? higher(l.records_end, fixed) : fixed;
-    l.live = higher(l.base, head.end);
+    l.base = any ? higher_offset(l.records_end, fixed) : fixed;
+    l.live = higher_offset(l.base, head.end);
     l.head_behind = any && head.end > l.records;
     l.payload_behind = any && payloads.end > l.records;
-    l.staged = hk_staged_before(src, head_behind(f, l.base, l.size));
-    l.tail = tail_of(&l, src);
+    l.staged = hk_staged_before(src, start_of_head_behind(f, l.base, l.size));
+    l.tail = kind_of_tail(&l, src);
     return l;
 }
 

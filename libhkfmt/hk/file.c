@@ -18,7 +18,7 @@
 
 /* ---- mappings ---- */
 
-static const char *kind_of(mode_t mode)
+static const char *kind_of_file(mode_t mode)
 {
     return S_ISDIR(mode)    ? "a directory"
            : S_ISFIFO(mode) ? "a FIFO"
@@ -35,7 +35,7 @@ enum hk_status hk_map_fd(struct hk_part *out, int fd, struct hk_error *err)
         return hk_fail_sys(err, errno, "cannot stat");
     if (!S_ISREG(st.st_mode))
         return hk_fail(err, HK_E_IO, HK_NO_OFFSET, "not a regular file but %s",
-                       kind_of(st.st_mode));
+                       kind_of_file(st.st_mode));
     struct hk_part part = {.size = (uint64_t)st.st_size,
                            .dev = (uint64_t)st.st_dev,
                            .ino = (uint64_t)st.st_ino,
@@ -173,8 +173,8 @@ const struct hk_tensor *hk_tensor_at(const struct hk_file *f, size_t i)
     return i < f->tensor_count ? &f->tensors[i] : NULL;
 }
 
-static struct hk_bytes section(const struct hk_file *f, const struct hk_tensor *t, uint64_t offset,
-                               uint64_t size)
+static struct hk_bytes mapped_section(const struct hk_file *f, const struct hk_tensor *t,
+                                      uint64_t offset, uint64_t size)
 {
     if (f->stream != NULL || size == 0)
         return (struct hk_bytes){0};
@@ -183,17 +183,17 @@ static struct hk_bytes section(const struct hk_file *f, const struct hk_tensor *
 
 struct hk_bytes hk_tensor_data(const struct hk_file *f, const struct hk_tensor *t)
 {
-    return section(f, t, t->data_offset, t->data_size);
+    return mapped_section(f, t, t->data_offset, t->data_size);
 }
 
 struct hk_bytes hk_tensor_scales(const struct hk_file *f, const struct hk_tensor *t)
 {
-    return section(f, t, t->scale_offset, t->scale_size);
+    return mapped_section(f, t, t->scale_offset, t->scale_size);
 }
 
 struct hk_bytes hk_tensor_residual(const struct hk_file *f, const struct hk_tensor *t)
 {
-    return section(f, t, t->residual_offset, t->residual_size);
+    return mapped_section(f, t, t->residual_offset, t->residual_size);
 }
 
 size_t hk_record_count(const struct hk_file *f)
@@ -213,12 +213,12 @@ struct hk_bytes hk_record_data(const struct hk_file *f, const struct hk_record *
 
 /* ---- names ---- */
 
-static struct hk_bytes kv_name(const void *table, size_t i)
+static struct hk_bytes kv_name_at(const void *table, size_t i)
 {
     return ((const struct hk_kv *)table)[i].key;
 }
 
-static struct hk_bytes tensor_name(const void *table, size_t i)
+static struct hk_bytes tensor_name_at(const void *table, size_t i)
 {
     return ((const struct hk_tensor *)table)[i].name;
 }
@@ -228,7 +228,7 @@ struct duplicates {
     const struct hk_reporter *r;
 };
 
-static void duplicate_key(void *arg, size_t i, size_t first)
+static void report_duplicate_key(void *arg, size_t i, size_t first)
 {
     const struct duplicates *d = arg;
     const struct hk_kv *kv = &d->f->kvs[i];
@@ -237,7 +237,7 @@ static void duplicate_key(void *arg, size_t i, size_t first)
               HK_STR(kv->key), first, i);
 }
 
-static void duplicate_tensor(void *arg, size_t i, size_t first)
+static void report_duplicate_tensor(void *arg, size_t i, size_t first)
 {
     const struct duplicates *d = arg;
     const struct hk_tensor *t = &d->f->tensors[i];
@@ -250,16 +250,16 @@ enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
                                 struct hk_error *err)
 {
     struct duplicates d = {f, r};
-    if (!hk_index_build(&f->kv_index, f->kvs, f->kv_count, kv_name, duplicate_key, &d) ||
-        !hk_index_build(&f->tensor_index, f->tensors, f->tensor_count, tensor_name,
-                        duplicate_tensor, &d))
+    if (!hk_index_build(&f->kv_index, f->kvs, f->kv_count, kv_name_at, report_duplicate_key, &d) ||
+        !hk_index_build(&f->tensor_index, f->tensors, f->tensor_count, tensor_name_at,
+                        report_duplicate_tensor, &d))
         return hk_fail_nomem(err);
     return HK_OK;
 }
 
 const struct hk_kv *hk_kv_find_bytes(const struct hk_file *f, struct hk_bytes key)
 {
-    size_t i = hk_index_find(&f->kv_index, f->kvs, kv_name, key);
+    size_t i = hk_index_find(&f->kv_index, f->kvs, kv_name_at, key);
     return i == SIZE_MAX ? NULL : &f->kvs[i];
 }
 
@@ -270,7 +270,7 @@ const struct hk_kv *hk_kv_find(const struct hk_file *f, const char *key)
 
 const struct hk_tensor *hk_tensor_find_bytes(const struct hk_file *f, struct hk_bytes name)
 {
-    size_t i = hk_index_find(&f->tensor_index, f->tensors, tensor_name, name);
+    size_t i = hk_index_find(&f->tensor_index, f->tensors, tensor_name_at, name);
     return i == SIZE_MAX ? NULL : &f->tensors[i];
 }
 

@@ -37,7 +37,7 @@ enum {
     READ_SIZE = 256 << 10, /* a read from a descriptor */
 };
 
-static void report(struct hk_hashing *h, size_t n)
+static void report_hashed(struct hk_hashing *h, size_t n)
 {
     uint64_t done = atomic_fetch_add(&h->done, n) + n;
     if (h->progress == NULL || atomic_flag_test_and_set(&h->reporting))
@@ -48,7 +48,7 @@ static void report(struct hk_hashing *h, size_t n)
 
 /* Advise on the whole pages of B, if they are of PART's own mapping: only such pages come back with
  * what they held once they are dropped. */
-static void advise(const struct hk_part *part, struct hk_bytes b, int advice)
+static void advise_pages(const struct hk_part *part, struct hk_bytes b, int advice)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), map = (uintptr_t)part->map;
     uintptr_t from = (uintptr_t)b.p, to = from + b.n;
@@ -73,46 +73,46 @@ static enum hk_status hash_chunk(struct hk_sha256 *sha, const struct hk_hash_tas
 {
     struct hk_bytes chunk = chunk_at(t, at), next = chunk_at(t, at + chunk.n);
     if (next.n > SMALL_CHUNK)
-        advise(t->part, next, MADV_WILLNEED);
-    enum hk_status status = hk_sha256_add(sha, chunk.p, chunk.n, NULL);
+        advise_pages(t->part, next, MADV_WILLNEED);
+    enum hk_status st = hk_sha256_add(sha, chunk.p, chunk.n, NULL);
     if (chunk.n > SMALL_CHUNK)
-        advise(t->part, chunk, MADV_DONTNEED);
-    return status;
+        advise_pages(t->part, chunk, MADV_DONTNEED);
+    return st;
 }
 
 static enum hk_status hash_range(struct hk_hashing *h, const struct hk_hash_task *t)
 {
     struct hk_sha256 *sha;
-    enum hk_status status = hk_sha256_new(&sha, NULL);
-    if (status != HK_OK)
-        return status;
-    for (size_t at = 0, n; status == HK_OK && at < t->bytes.n; at += n) {
+    enum hk_status st = hk_sha256_new(&sha, NULL);
+    if (st != HK_OK)
+        return st;
+    for (size_t at = 0, n; st == HK_OK && at < t->bytes.n; at += n) {
         n = chunk_at(t, at).n;
-        status = hash_chunk(sha, t, at);
-        report(h, n);
+        st = hash_chunk(sha, t, at);
+        report_hashed(h, n);
     }
-    if (status == HK_OK)
+    if (st == HK_OK)
         return hk_sha256_done(&sha, t->digest, NULL);
     hk_sha256_free(&sha);
-    return status;
+    return st;
 }
 
-static void run_task(void *arg, size_t i)
+static void run_hash_task(void *arg, size_t i)
 {
     struct hk_hashing *h = arg;
     h->tasks[i].failed = hash_range(h, &h->tasks[i]) != HK_OK;
 }
 
-static enum hk_status hk_hash_tasks(struct hk_hashing *h, const struct hk_loop *loop,
-                                    struct hk_error *err)
+static enum hk_status run_hash_tasks(struct hk_hashing *h, const struct hk_loop *loop,
+                                     struct hk_error *err)
 {
     atomic_init(&h->done, 0);
     atomic_flag_clear(&h->reporting);
     if (loop != NULL)
-        loop->run(loop->context, h->count, run_task, h);
+        loop->run(loop->context, h->count, run_hash_task, h);
     for (size_t i = 0; i < h->count; i++) {
         if (loop == NULL)
-            run_task(h, i);
+            run_hash_task(h, i);
         if (h->tasks[i].failed)
             return hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "SHA-256 failed in libcrypto");
     }
@@ -121,32 +121,33 @@ static enum hk_status hk_hash_tasks(struct hk_hashing *h, const struct hk_loop *
     return HK_OK;
 }
 
-static enum hk_status add_all(struct hk_sha256 *sha, int fd, uint8_t *buffer, struct hk_error *err)
+static enum hk_status hash_descriptor(struct hk_sha256 *sha, int fd, uint8_t *buffer,
+                                      struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (ssize_t n = 1; status == HK_OK && n != 0;) {
+    enum hk_status st = HK_OK;
+    for (ssize_t n = 1; st == HK_OK && n != 0;) {
         n = read(fd, buffer, READ_SIZE);
         if (n > 0)
-            status = hk_sha256_add(sha, buffer, (size_t)n, err);
+            st = hk_sha256_add(sha, buffer, (size_t)n, err);
         else if (n < 0 && errno != EINTR)
-            status = hk_fail_sys(err, errno, "cannot read");
+            st = hk_fail_sys(err, errno, "cannot read");
     }
-    return status;
+    return st;
 }
 
 enum hk_status hk_hash_fd(int fd, uint8_t out[HK_SHA256_SIZE], struct hk_error *err)
 {
     struct hk_sha256 *sha = NULL;
     uint8_t *buffer = malloc(READ_SIZE);
-    enum hk_status status = buffer == NULL ? hk_fail_nomem(err) : hk_sha256_new(&sha, err);
-    if (status == HK_OK)
-        status = add_all(sha, fd, buffer, err);
-    if (status == HK_OK)
-        status = hk_sha256_done(&sha, out, err);
+    enum hk_status st = buffer == NULL ? hk_fail_nomem(err) : hk_sha256_new(&sha, err);
+    if (st == HK_OK)
+        st = hash_descriptor(sha, fd, buffer, err);
+    if (st == HK_OK)
+        st = hk_sha256_done(&sha, out, err);
     else
         hk_sha256_free(&sha);
     free(buffer);
-    return status;
+    return st;
 }
 
 /* ---- a file ---- */
@@ -167,21 +168,21 @@ struct plan {
     struct hk_hashing hashing;
 };
 
-static void sections_of(const struct hk_file *f, const struct hk_tensor *t,
-                        struct hk_bytes out[SECTIONS])
+static void sections_of_tensor(const struct hk_file *f, const struct hk_tensor *t,
+                               struct hk_bytes out[SECTIONS])
 {
     out[0] = hk_tensor_data(f, t);
     out[1] = hk_tensor_scales(f, t);
     out[2] = hk_tensor_residual(f, t);
 }
 
-static bool wanted(const struct plan *p, size_t i)
+static bool is_tensor_wanted(const struct plan *p, size_t i)
 {
     const struct hk_hashes *w = p->want;
     return w->base != NULL || (w->tensors != NULL && (w->chosen == NULL || w->chosen[i]));
 }
 
-static void add_task(struct plan *p, struct hk_bytes bytes, uint32_t part, uint8_t *digest)
+static void add_hash_task(struct plan *p, struct hk_bytes bytes, uint32_t part, uint8_t *digest)
 {
     p->hashing.all += bytes.n;
     p->hashing.tasks[p->hashing.count++] =
@@ -189,49 +190,49 @@ static void add_task(struct plan *p, struct hk_bytes bytes, uint32_t part, uint8
 }
 
 /* A table of references to one large tensor costs that tensor once. */
-static enum hk_status plan_tensor(struct plan *p, size_t i, struct hk_error *err)
+static enum hk_status plan_tensor_hash(struct plan *p, size_t i, struct hk_error *err)
 {
     const struct hk_file *f = p->f;
     struct hk_bytes bytes[SECTIONS];
-    enum hk_status status = hk_tensor_resolve(f, &f->tensors[i], &p->owners[i], err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_tensor_resolve(f, &f->tensors[i], &p->owners[i], err);
+    if (st != HK_OK)
+        return st;
     size_t owner = (size_t)(p->owners[i] - f->tensors);
     if (p->taken[owner])
         return HK_OK;
     p->taken[owner] = true;
-    sections_of(f, p->owners[i], bytes);
+    sections_of_tensor(f, p->owners[i], bytes);
     for (size_t k = 0; k < SECTIONS; k++)
-        add_task(p, bytes[k], p->owners[i]->part, p->sections[owner].of[k]);
+        add_hash_task(p, bytes[k], p->owners[i]->part, p->sections[owner].of[k]);
     return HK_OK;
 }
 
 /* Whole files come first: nothing else takes as long. */
-static enum hk_status plan_all(struct plan *p, struct hk_error *err)
+static enum hk_status plan_hashes(struct plan *p, struct hk_error *err)
 {
     const struct hk_file *f = p->f;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     for (uint32_t i = 0; i < f->part_count && p->want->files != NULL; i++)
-        add_task(p, (struct hk_bytes){f->parts[i].map, (size_t)f->parts[i].size}, i,
-                 p->want->files[i]);
-    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++)
-        if (wanted(p, i))
-            status = plan_tensor(p, i, err);
-    return status;
+        add_hash_task(p, (struct hk_bytes){f->parts[i].map, (size_t)f->parts[i].size}, i,
+                      p->want->files[i]);
+    for (size_t i = 0; st == HK_OK && i < f->tensor_count; i++)
+        if (is_tensor_wanted(p, i))
+            st = plan_tensor_hash(p, i, err);
+    return st;
 }
 
 /* ---- what is made of the sections' digests ---- */
 
-static const struct digests *digests_of(const struct plan *p, size_t i)
+static const struct digests *section_digests(const struct plan *p, size_t i)
 {
     return &p->sections[p->owners[i] - p->f->tensors];
 }
 
 /* Of a tensor with data only, which is nearly every one, what any other program finds too. */
-static enum hk_status tensor_digest(const struct plan *p, size_t i, struct hk_error *err)
+static enum hk_status put_tensor_digest(const struct plan *p, size_t i, struct hk_error *err)
 {
     const struct hk_tensor *t = p->owners[i];
-    const struct digests *d = digests_of(p, i);
+    const struct digests *d = section_digests(p, i);
     const struct hk_bytes all = {d->of[0], sizeof d->of};
     if (t->scale_size > 0 || t->residual_size > 0)
         return hk_sha256_of(&all, 1, p->want->tensors[i], err);
@@ -240,8 +241,8 @@ static enum hk_status tensor_digest(const struct plan *p, size_t i, struct hk_er
 }
 
 /* A block size of 0 becomes 32 whenever a .hk is written, so it is 32 here too. */
-static enum hk_status add_tensor(struct hk_sha256 *h, const struct hk_tensor *t,
-                                 const struct digests *digests, struct hk_error *err)
+static enum hk_status hash_tensor_entry(struct hk_sha256 *h, const struct hk_tensor *t,
+                                        const struct digests *digests, struct hk_error *err)
 {
     uint8_t type[2], shape[8 * HK_MAX_DIMS], block_size[2];
     put16(type, t->type);
@@ -251,35 +252,35 @@ static enum hk_status add_tensor(struct hk_sha256 *h, const struct hk_tensor *t,
     const struct hk_bytes fields[] = {
         t->name,           {type, sizeof type},   {&t->layout, 1},
         {&t->sparsity, 1}, {shape, 8u * t->ndim}, {block_size, sizeof block_size}};
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < sizeof fields / sizeof *fields; i++)
-        status = hk_sha256_field(h, fields[i].p, fields[i].n, err);
-    for (size_t k = 0; status == HK_OK && k < SECTIONS; k++)
-        status = hk_sha256_field(h, digests->of[k], HK_SHA256_SIZE, err);
-    return status;
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < sizeof fields / sizeof *fields; i++)
+        st = hk_sha256_field(h, fields[i].p, fields[i].n, err);
+    for (size_t k = 0; st == HK_OK && k < SECTIONS; k++)
+        st = hk_sha256_field(h, digests->of[k], HK_SHA256_SIZE, err);
+    return st;
 }
 
-static enum hk_status base_digest(const struct plan *p, struct hk_error *err)
+static enum hk_status put_base_digest(const struct plan *p, struct hk_error *err)
 {
     struct hk_sha256 *h;
-    enum hk_status status = hk_sha256_new(&h, err);
-    if (status != HK_OK)
-        return status;
-    for (size_t i = 0; status == HK_OK && i < p->f->tensor_count; i++)
-        status = add_tensor(h, &p->f->tensors[i], digests_of(p, i), err);
-    if (status == HK_OK)
+    enum hk_status st = hk_sha256_new(&h, err);
+    if (st != HK_OK)
+        return st;
+    for (size_t i = 0; st == HK_OK && i < p->f->tensor_count; i++)
+        st = hash_tensor_entry(h, &p->f->tensors[i], section_digests(p, i), err);
+    if (st == HK_OK)
         return hk_sha256_done(&h, p->want->base, err);
     hk_sha256_free(&h);
-    return status;
+    return st;
 }
 
-static enum hk_status combine(const struct plan *p, struct hk_error *err)
+static enum hk_status combine_digests(const struct plan *p, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < p->f->tensor_count && p->want->tensors != NULL; i++)
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < p->f->tensor_count && p->want->tensors != NULL; i++)
         if (p->want->chosen == NULL || p->want->chosen[i])
-            status = tensor_digest(p, i, err);
-    return status == HK_OK && p->want->base != NULL ? base_digest(p, err) : status;
+            st = put_tensor_digest(p, i, err);
+    return st == HK_OK && p->want->base != NULL ? put_base_digest(p, err) : st;
 }
 
 static enum hk_status hash_wanted(const struct hk_file *f, const struct hk_hashes *h,
@@ -295,16 +296,16 @@ static enum hk_status hash_wanted(const struct hk_file *f, const struct hk_hashe
     p.hashing.tasks = calloc(most + 1, sizeof *p.hashing.tasks);
     bool good =
         p.owners != NULL && p.sections != NULL && p.taken != NULL && p.hashing.tasks != NULL;
-    enum hk_status status = good ? plan_all(&p, err) : hk_fail_nomem(err);
-    if (status == HK_OK)
-        status = hk_hash_tasks(&p.hashing, w->loop, err);
-    if (status == HK_OK)
-        status = combine(&p, err);
+    enum hk_status st = good ? plan_hashes(&p, err) : hk_fail_nomem(err);
+    if (st == HK_OK)
+        st = run_hash_tasks(&p.hashing, w->loop, err);
+    if (st == HK_OK)
+        st = combine_digests(&p, err);
     free(p.owners);
     free(p.sections);
     free(p.taken);
     free(p.hashing.tasks);
-    return status;
+    return st;
 }
 
 enum hk_status hk_hash(const struct hk_file *f, const struct hk_hashes *h, struct hk_error *err)

@@ -12,7 +12,7 @@ enum {
                  HK_FLAG_HAS_SHA256_CHECKSUM
 };
 
-static void check_flags(const struct hk_scan *s)
+static void check_header_flags(const struct hk_scan *s)
 {
     const struct hk_header *h = &s->f->header;
     uint32_t wrong = (h->flags ^ hk_flags_of(h)) & ~(uint32_t)FREE_FLAGS;
@@ -31,7 +31,7 @@ static void check_flags(const struct hk_scan *s)
     }
 }
 
-static void check_oddities(const struct hk_scan *s, const uint8_t *p)
+static void check_header_oddities(const struct hk_scan *s, const uint8_t *p)
 {
     const struct hk_header *h = &s->f->header;
     bool sealed = h->flags & HK_FLAG_HAS_SHA256_CHECKSUM;
@@ -55,20 +55,20 @@ static void check_oddities(const struct hk_scan *s, const uint8_t *p)
 }
 
 /* What has no bytes is nowhere. */
-static bool section_ok(uint64_t offset, uint64_t size, uint64_t end)
+static bool is_section_inside(uint64_t offset, uint64_t size, uint64_t end)
 {
     return size == 0 || (offset >= HK_HEADER_SIZE && range_ok(offset, size, end));
 }
 
-static void check_ranges(const struct hk_scan *s)
+static void check_header_ranges(const struct hk_scan *s)
 {
     const struct hk_header *h = &s->f->header;
-    if (!section_ok(h->metadata_offset, h->metadata_size, s->size))
+    if (!is_section_inside(h->metadata_offset, h->metadata_size, s->size))
         hk_report(s->r, HK_FAULT_METADATA_RANGE, hk_at(HK_AT_METADATA_OFFSET),
                   "metadata at %llu of %llu bytes is not inside the file of %llu",
                   (unsigned long long)h->metadata_offset, (unsigned long long)h->metadata_size,
                   (unsigned long long)s->size);
-    if (!section_ok(h->tensor_toc_offset, h->tensor_toc_size, s->size))
+    if (!is_section_inside(h->tensor_toc_offset, h->tensor_toc_size, s->size))
         hk_report(s->r, HK_FAULT_TOC_RANGE, hk_at(HK_AT_TOC_OFFSET),
                   "tensor table at %llu of %llu bytes is not inside the file of %llu",
                   (unsigned long long)h->tensor_toc_offset, (unsigned long long)h->tensor_toc_size,
@@ -79,7 +79,7 @@ static void check_ranges(const struct hk_scan *s)
 }
 
 /* False: this is no .hk, or none that can be read further. */
-static bool check_header(const struct hk_scan *s, const uint8_t *p)
+static bool check_hk_header(const struct hk_scan *s, const uint8_t *p)
 {
     if (s->size < 4 || memcmp(p, HK_MAGIC, 4) != 0) {
         const char *what = hk_sniff(p, s->size);
@@ -105,9 +105,9 @@ static bool check_header(const struct hk_scan *s, const uint8_t *p)
                   s->f->header.version_minor);
         return false;
     }
-    check_flags(s);
-    check_oddities(s, p);
-    check_ranges(s);
+    check_header_flags(s);
+    check_header_oddities(s, p);
+    check_header_ranges(s);
     return true;
 }
 
@@ -116,6 +116,6 @@ enum hk_status hk_scan_header(struct hk_scan *s, bool *good, struct hk_error *er
     const struct hk_part *part = &s->f->parts[0];
     size_t n = s->size < HK_HEADER_SIZE ? (size_t)s->size : HK_HEADER_SIZE;
     enum hk_status st = hk_source_read(s->src, s->f->parts[0].header, n, 0, err);
-    *good = st == HK_OK && check_header(s, part->header);
+    *good = st == HK_OK && check_hk_header(s, part->header);
     return st;
 }

@@ -12,8 +12,8 @@
 #include "libhkfmt/hk/open.h"
 #include "libhkfmt/hk/outcome.h"
 
-static enum hk_status open_locked(struct hk_history *h, const char *path,
-                                  const struct hk_wait *wait, struct hk_error *err)
+static enum hk_status lock_history(struct hk_history *h, const char *path,
+                                   const struct hk_wait *wait, struct hk_error *err)
 {
     bool journal;
     enum hk_status st = hk_lock_open(&h->lock, path, wait, err);
@@ -26,7 +26,7 @@ static enum hk_status open_locked(struct hk_history *h, const char *path,
     return st;
 }
 
-static enum hk_status check_kind(const struct hk_file *f, struct hk_error *err)
+static enum hk_status check_history_kind(const struct hk_file *f, struct hk_error *err)
 {
     if (f->format != HK_FORMAT_HK)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
@@ -44,11 +44,11 @@ enum hk_status hk_history_open(struct hk_history *h, const char *path, bool writ
 {
     *h = (struct hk_history){.lock.fd = -1};
     enum hk_status st =
-        write ? open_locked(h, path, wait, err) : hk_open_path(&h->lock.fd, path, err);
+        write ? lock_history(h, path, wait, err) : hk_open_path(&h->lock.fd, path, err);
     if (st == HK_OK)
         st = hk_open_fd(&h->f, h->lock.fd, err);
     if (st == HK_OK)
-        st = check_kind(h->f, err);
+        st = check_history_kind(h->f, err);
     if (st == HK_OK)
         st = hk_ends_check(h->f, err);
     if (st == HK_OK && h->f->ends.head_behind)
@@ -136,8 +136,8 @@ struct cut {
 };
 
 /* How many leading records stay. */
-static enum hk_status count_kept(const struct hk_file *f, uint32_t generation, size_t *kept,
-                                 struct hk_error *err)
+static enum hk_status count_kept_records(const struct hk_file *f, uint32_t generation, size_t *kept,
+                                         struct hk_error *err)
 {
     size_t n = 0;
     while (n < f->record_count && f->records[n].generation <= generation)
@@ -153,7 +153,7 @@ static enum hk_status count_kept(const struct hk_file *f, uint32_t generation, s
 }
 
 /* Of a file without records the offset of records says nothing, and goes. */
-static struct cut cut_after(const struct hk_file *f, size_t kept)
+static struct cut cut_after_record(const struct hk_file *f, size_t kept)
 {
     const struct hk_ends *l = &f->ends;
     if (kept == 0)
@@ -162,8 +162,8 @@ static struct cut cut_after(const struct hk_file *f, size_t kept)
     return (struct cut){kept, end, l->records};
 }
 
-static enum hk_status plan(const struct hk_history *h, uint32_t generation, bool repair,
-                           struct cut *cut, struct hk_error *err)
+static enum hk_status plan_cut(const struct hk_history *h, uint32_t generation, bool repair,
+                               struct cut *cut, struct hk_error *err)
 {
     const struct hk_file *f = h->f;
     size_t kept = f->record_count;
@@ -173,9 +173,9 @@ static enum hk_status plan(const struct hk_history *h, uint32_t generation, bool
     if (!repair)
         st = hk_history_check_tail(h, err);
     if (st == HK_OK && !repair)
-        st = count_kept(f, generation, &kept, err);
+        st = count_kept_records(f, generation, &kept, err);
     if (st == HK_OK && (!repair || f->ends.tail > HK_TAIL_PADDING))
-        *cut = cut_after(f, kept);
+        *cut = cut_after_record(f, kept);
     return st;
 }
 
@@ -194,7 +194,7 @@ static enum hk_status check_cut(const struct hk_history *h, const struct cut *cu
 }
 
 /* Readers see both changes or none. */
-static enum hk_status apply(struct hk_history *h, const struct cut *cut, struct hk_error *err)
+static enum hk_status apply_cut(struct hk_history *h, const struct cut *cut, struct hk_error *err)
 {
     uint8_t header[HK_HEADER_SIZE];
     const struct hk_file *f = h->f;
@@ -225,9 +225,9 @@ enum hk_status hk_rollback(const char *path, uint32_t generation, unsigned optio
     const bool dry = options & HK_ROLLBACK_DRY_RUN;
     enum hk_status st = hk_history_open(&h, path, !dry, wait, err);
     if (st == HK_OK)
-        st = plan(&h, generation, options & HK_ROLLBACK_REPAIR, &cut, err);
+        st = plan_cut(&h, generation, options & HK_ROLLBACK_REPAIR, &cut, err);
     if (st == HK_OK && !dry)
-        st = apply(&h, &cut, err);
+        st = apply_cut(&h, &cut, err);
     if (st == HK_OK && report != NULL)
         *report = (struct hk_rollback_report){cut.kept, h.f->record_count - cut.kept,
                                               h.f->ends.size, cut.size};

@@ -7,15 +7,15 @@
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/kvlist.h"
 
-static void fail(struct hk_kvlist *l, struct hk_bytes key, enum hk_status status)
+static void fail_kvlist(struct hk_kvlist *l, struct hk_bytes key, enum hk_status st)
 {
     if (l->status != HK_OK)
         return;
-    l->status = status;
+    l->status = st;
     snprintf(l->failed, sizeof l->failed, "%.*s", HK_STR(key));
 }
 
-static struct hk_kv *find(const struct hk_kvlist *l, struct hk_bytes key)
+static struct hk_kv *find_in_kvlist(const struct hk_kvlist *l, struct hk_bytes key)
 {
     for (size_t i = 0; i < l->count; i++)
         if (hk_bytes_equal(l->kvs[i].key, key))
@@ -25,27 +25,27 @@ static struct hk_kv *find(const struct hk_kvlist *l, struct hk_bytes key)
 
 const struct hk_kv *hk_kvlist_find(const struct hk_kvlist *l, const char *key)
 {
-    return find(l, hk_bytes_of(key));
+    return find_in_kvlist(l, hk_bytes_of(key));
 }
 
 /* N bytes of the arena, which is never NULL for N = 0 either. */
-static uint8_t *room(struct hk_kvlist *l, struct hk_bytes key, uint64_t n)
+static uint8_t *alloc_for_key(struct hk_kvlist *l, struct hk_bytes key, uint64_t n)
 {
     uint8_t *p = NULL;
     if (n > UINT32_MAX)
-        fail(l, key, HK_E_RANGE);
+        fail_kvlist(l, key, HK_E_RANGE);
     else if ((p = hk_arena_alloc(l->arena, n > 0 ? (size_t)n : 1)) == NULL)
-        fail(l, key, HK_E_NOMEM);
+        fail_kvlist(l, key, HK_E_NOMEM);
     return p;
 }
 
-static struct hk_kv *append(struct hk_kvlist *l, struct hk_bytes key)
+static struct hk_kv *append_kv(struct hk_kvlist *l, struct hk_bytes key)
 {
     if (!hk_grow(&l->kvs, &l->room, l->count + 1, sizeof *l->kvs)) {
-        fail(l, key, HK_E_NOMEM);
+        fail_kvlist(l, key, HK_E_NOMEM);
         return NULL;
     }
-    uint8_t *p = room(l, key, key.n);
+    uint8_t *p = alloc_for_key(l, key, key.n);
     if (p == NULL)
         return NULL;
     memcpy(p, key.p, key.n);
@@ -55,15 +55,15 @@ static struct hk_kv *append(struct hk_kvlist *l, struct hk_bytes key)
 }
 
 /* KEY gets VALUE, which lies in the arena already. */
-static void put(struct hk_kvlist *l, struct hk_bytes key, enum hk_meta_type type,
-                struct hk_bytes value)
+static void put_kv(struct hk_kvlist *l, struct hk_bytes key, enum hk_meta_type type,
+                   struct hk_bytes value)
 {
     if (key.n == 0 || key.n > UINT16_MAX) {
-        fail(l, key, HK_E_RANGE);
+        fail_kvlist(l, key, HK_E_RANGE);
         return;
     }
-    struct hk_kv *kv = find(l, key);
-    if (kv == NULL && (kv = append(l, key)) == NULL)
+    struct hk_kv *kv = find_in_kvlist(l, key);
+    if (kv == NULL && (kv = append_kv(l, key)) == NULL)
         return;
     kv->type = (uint8_t)type;
     kv->value = value;
@@ -73,12 +73,12 @@ static void put(struct hk_kvlist *l, struct hk_bytes key, enum hk_meta_type type
 void hk_kvlist_set(struct hk_kvlist *l, struct hk_bytes key, enum hk_meta_type type,
                    struct hk_bytes value)
 {
-    uint8_t *p = room(l, key, value.n);
+    uint8_t *p = alloc_for_key(l, key, value.n);
     if (p == NULL)
         return;
     if (value.n > 0)
         memcpy(p, value.p, value.n);
-    put(l, key, type, (struct hk_bytes){p, value.n});
+    put_kv(l, key, type, (struct hk_bytes){p, value.n});
 }
 
 void hk_kvlist_string(struct hk_kvlist *l, const char *key, struct hk_bytes value)
@@ -116,7 +116,7 @@ void hk_kvlist_bool(struct hk_kvlist *l, const char *key, bool v)
     hk_kvlist_set(l, hk_bytes_of(key), HK_META_BOOL, (struct hk_bytes){&p, 1});
 }
 
-static void blob_head(uint8_t *p, enum hk_array_kind kind, uint32_t count)
+static void put_blob_head(uint8_t *p, enum hk_array_kind kind, uint32_t count)
 {
     put32(p, (uint32_t)kind);
     put32(p + 4, count);
@@ -129,13 +129,13 @@ void hk_kvlist_strings(struct hk_kvlist *l, const char *key, const struct hk_byt
     uint64_t size = table;
     for (uint32_t i = 0; i < count; i++)
         if (!add_ok(size, v[i].n, &size)) {
-            fail(l, hk_bytes_of(key), HK_E_RANGE);
+            fail_kvlist(l, hk_bytes_of(key), HK_E_RANGE);
             return;
         }
-    uint8_t *p = room(l, hk_bytes_of(key), size);
+    uint8_t *p = alloc_for_key(l, hk_bytes_of(key), size);
     if (p == NULL)
         return;
-    blob_head(p, HK_ARRAY_STRING, count);
+    put_blob_head(p, HK_ARRAY_STRING, count);
     uint8_t *to = p + table;
     for (uint32_t i = 0; i < count; i++) {
         put32(p + 8 + 4 * (uint64_t)i, (uint32_t)(to - p - (ptrdiff_t)table));
@@ -144,39 +144,39 @@ void hk_kvlist_strings(struct hk_kvlist *l, const char *key, const struct hk_byt
         to += v[i].n;
     }
     put32(p + table - 4, (uint32_t)(size - table));
-    put(l, hk_bytes_of(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
+    put_kv(l, hk_bytes_of(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
 }
 
 /* COUNT words of 32 bits. */
-static void words(struct hk_kvlist *l, const char *key, enum hk_array_kind kind, const void *v,
-                  uint32_t count)
+static void put_words(struct hk_kvlist *l, const char *key, enum hk_array_kind kind, const void *v,
+                      uint32_t count)
 {
     const uint64_t size = 8 + 4 * (uint64_t)count;
-    uint8_t *p = room(l, hk_bytes_of(key), size);
+    uint8_t *p = alloc_for_key(l, hk_bytes_of(key), size);
     if (p == NULL)
         return;
-    blob_head(p, kind, count);
+    put_blob_head(p, kind, count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t word;
         memcpy(&word, (const uint8_t *)v + 4 * (uint64_t)i, sizeof word);
         put32(p + 8 + 4 * (uint64_t)i, word);
     }
-    put(l, hk_bytes_of(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
+    put_kv(l, hk_bytes_of(key), HK_META_BYTES, (struct hk_bytes){p, (size_t)size});
 }
 
 void hk_kvlist_f32s(struct hk_kvlist *l, const char *key, const float *v, uint32_t count)
 {
-    words(l, key, HK_ARRAY_F32, v, count);
+    put_words(l, key, HK_ARRAY_F32, v, count);
 }
 
 void hk_kvlist_i32s(struct hk_kvlist *l, const char *key, const int32_t *v, uint32_t count)
 {
-    words(l, key, HK_ARRAY_I32, v, count);
+    put_words(l, key, HK_ARRAY_I32, v, count);
 }
 
 void hk_kvlist_remove(struct hk_kvlist *l, const char *key)
 {
-    struct hk_kv *kv = find(l, hk_bytes_of(key));
+    struct hk_kv *kv = find_in_kvlist(l, hk_bytes_of(key));
     if (kv == NULL)
         return;
     l->count--;

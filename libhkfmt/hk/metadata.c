@@ -10,12 +10,12 @@
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/hkmodel.h"
 
-static struct hk_where where_key(const struct hk_kv *kv, uint64_t index, uint64_t offset)
+static struct hk_where place_of_key(const struct hk_kv *kv, uint64_t index, uint64_t offset)
 {
     return (struct hk_where){offset, HK_SUBJECT_KEY, kv->key, index};
 }
 
-static bool json_valid(struct hk_bytes text)
+static bool is_json_valid(struct hk_bytes text)
 {
     /* Integers past 2^63-1 are valid JSON, and what a u64 of a GGUF becomes. */
     size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
@@ -32,15 +32,15 @@ static bool json_valid(struct hk_bytes text)
 }
 
 /* Contents that a reader takes as they are, but that are not what the type promises. */
-static void check_contents(const struct hk_scan *s, const struct hk_kv *kv, uint64_t index)
+static void check_pair_contents(const struct hk_scan *s, const struct hk_kv *kv, uint64_t index)
 {
-    struct hk_where w = where_key(kv, index, kv->offset);
+    struct hk_where w = place_of_key(kv, index, kv->offset);
     if (kv->type == HK_META_BOOL && kv->value.n == 1 && kv->value.p[0] > 1)
         hk_report(s->r, HK_FAULT_VALUE_BOOL, &w, "key %.*s: bool is %u, not 0 or 1",
                   HK_STR(kv->key), kv->value.p[0]);
     if (kv->type == HK_META_STRING && !hk_utf8_valid(kv->value))
         hk_report(s->r, HK_FAULT_VALUE_UTF8, &w, "key %.*s: string is not UTF-8", HK_STR(kv->key));
-    if (kv->type == HK_META_JSON && !json_valid(kv->value))
+    if (kv->type == HK_META_JSON && !is_json_valid(kv->value))
         hk_report(s->r, HK_FAULT_VALUE_JSON, &w, "key %.*s: json does not parse", HK_STR(kv->key));
     if (!hk_utf8_valid(kv->key))
         hk_report(s->r, HK_FAULT_VALUE_UTF8, &w, "key %.*s is not UTF-8", HK_STR(kv->key));
@@ -49,7 +49,7 @@ static void check_contents(const struct hk_scan *s, const struct hk_kv *kv, uint
 static void check_pair(const struct hk_scan *s, const struct hk_kv *kv, uint64_t index,
                        uint64_t start)
 {
-    struct hk_where w = where_key(kv, index, start);
+    struct hk_where w = place_of_key(kv, index, start);
     if (kv->key.n == 0)
         hk_report(s->r, HK_FAULT_KEY_EMPTY, &w, "metadata pair %llu has an empty key",
                   (unsigned long long)index);
@@ -62,7 +62,7 @@ static void check_pair(const struct hk_scan *s, const struct hk_kv *kv, uint64_t
         hk_report(s->r, HK_FAULT_VALUE_SIZE, &w, "key %.*s: %s of %zu bytes, not %zu",
                   HK_STR(kv->key), hk_meta_type_name(kv->type), kv->value.n, fixed);
     if (s->thorough)
-        check_contents(s, kv, index);
+        check_pair_contents(s, kv, index);
 }
 
 /* One pair; false where it runs past the section. */
@@ -83,12 +83,12 @@ static bool take_pair(struct cursor *c, struct hk_kv *kv)
     return kv->value.p != NULL;
 }
 
-static void check_defects(const struct hk_scan *s)
+static void check_known_defects(const struct hk_scan *s)
 {
     static const char swapped[] = "endian_conversion", transcoded[] = "hk.transcoded_from";
     for (size_t i = 0; i < s->f->kv_count; i++) {
         const struct hk_kv *kv = &s->f->kvs[i];
-        struct hk_where w = where_key(kv, i, kv->offset);
+        struct hk_where w = place_of_key(kv, i, kv->offset);
         if (hk_bytes_are(kv->key, swapped) && hk_bytes_are(kv->value, "swapped"))
             hk_report(s->r, HK_FAULT_SWAPPED, &w,
                       "%s is \"swapped\": payloads are big-endian under a little-endian header",
@@ -147,6 +147,6 @@ enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err)
         hk_report(s->r, HK_FAULT_METADATA_TRAILING, &w,
                   "%llu bytes of the metadata section follow its last pair",
                   (unsigned long long)cursor_left(&c));
-    check_defects(s);
+    check_known_defects(s);
     return HK_OK;
 }

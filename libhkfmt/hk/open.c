@@ -24,7 +24,7 @@
 enum { ATTEMPTS = 1000, PAUSE_NS = 10 * 1000 * 1000 };
 
 /* Whether the head of F is still what was copied. */
-static bool is_unchanged(const struct hk_file *f)
+static bool is_head_unchanged(const struct hk_file *f)
 {
     const struct hk_part *part = &f->parts[0];
     struct stat st;
@@ -35,8 +35,8 @@ static bool is_unchanged(const struct hk_file *f)
 }
 
 /* *AGAIN: it changed meanwhile. */
-static enum hk_status copy_once(struct hk_file **out, int fd, hk_copy_fn *copy, void *arg,
-                                bool locked, bool *again, struct hk_error *err)
+static enum hk_status copy_head_once(struct hk_file **out, int fd, hk_copy_fn *copy, void *arg,
+                                     bool locked, bool *again, struct hk_error *err)
 {
     struct hk_part part;
     enum hk_status st = hk_map_fd(&part, fd, err);
@@ -47,7 +47,7 @@ static enum hk_status copy_once(struct hk_file **out, int fd, hk_copy_fn *copy, 
         return hk_fail_nomem(err);
     const struct hk_source src = {.fd = f->parts[0].fd, .size = f->parts[0].size};
     st = copy(arg, f, &src, err);
-    *again = !locked && !is_unchanged(f);
+    *again = !locked && !is_head_unchanged(f);
     if (st != HK_OK || *again)
         hk_close(&f);
     else
@@ -55,13 +55,13 @@ static enum hk_status copy_once(struct hk_file **out, int fd, hk_copy_fn *copy, 
     return st;
 }
 
-static enum hk_status copy_unlocked(struct hk_file **out, int fd, hk_copy_fn *copy, void *arg,
-                                    struct hk_error *err)
+static enum hk_status copy_head_unlocked(struct hk_file **out, int fd, hk_copy_fn *copy, void *arg,
+                                         struct hk_error *err)
 {
     static const struct timespec pause = {.tv_nsec = PAUSE_NS};
     for (unsigned i = 0; i < ATTEMPTS; i++) {
         bool again = false;
-        enum hk_status st = copy_once(out, fd, copy, arg, false, &again, err);
+        enum hk_status st = copy_head_once(out, fd, copy, arg, false, &again, err);
         if (!again)
             return st;
         if (i > 3)
@@ -81,8 +81,8 @@ enum hk_status hk_open_hk(struct hk_file **out, int fd, unsigned keep, hk_copy_f
     if (st != HK_OK)
         return st;
     if (!locked)
-        return copy_unlocked(out, fd, copy, arg, err);
-    st = copy_once(out, fd, copy, arg, true, &again, err);
+        return copy_head_unlocked(out, fd, copy, arg, err);
+    st = copy_head_once(out, fd, copy, arg, true, &again, err);
     if (st != HK_OK || (keep & HK_KEEP_FILE) == 0)
         hk_unlock_heads(fd);
     return st;
@@ -130,8 +130,8 @@ enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct
                                     : hk_parse_safetensors(f, err);
 }
 
-static enum hk_status parse_hk(void *arg, struct hk_file *f, const struct hk_source *src,
-                               struct hk_error *err)
+static enum hk_status parse_opened_hk(void *arg, struct hk_file *f, const struct hk_source *src,
+                                      struct hk_error *err)
 {
     (void)arg;
     struct hk_capture capture = {.err = err};
@@ -140,7 +140,8 @@ static enum hk_status parse_hk(void *arg, struct hk_file *f, const struct hk_sou
     return st != HK_OK ? st : capture.status;
 }
 
-static enum hk_status parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err)
+static enum hk_status parse_opened_foreign(struct hk_file *f, enum hk_format format,
+                                           struct hk_error *err)
 {
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
@@ -150,13 +151,13 @@ static enum hk_status parse_foreign(struct hk_file *f, enum hk_format format, st
     return st != HK_OK ? st : capture.status;
 }
 
-static enum hk_status open_part(struct hk_file **out, struct hk_part *part, enum hk_format format,
-                                struct hk_error *err)
+static enum hk_status open_foreign_part(struct hk_file **out, struct hk_part *part,
+                                        enum hk_format format, struct hk_error *err)
 {
     struct hk_file *f = hk_file_of(part);
     if (f == NULL)
         return hk_fail_nomem(err);
-    enum hk_status st = parse_foreign(f, format, err);
+    enum hk_status st = parse_opened_foreign(f, format, err);
     if (st != HK_OK) {
         hk_close(&f);
         return st;
@@ -166,31 +167,31 @@ static enum hk_status open_part(struct hk_file **out, struct hk_part *part, enum
 }
 
 /* FD is our own, and closed; what the file needs of it is duplicated. */
-static enum hk_status open_own(struct hk_file **out, int fd, struct hk_error *err)
+static enum hk_status open_own_fd(struct hk_file **out, int fd, struct hk_error *err)
 {
     const enum hk_format format = hk_format_of_fd(fd);
     struct hk_part part;
     enum hk_status st;
     if (format == HK_FORMAT_HK)
-        st = hk_open_hk(out, fd, 0, parse_hk, NULL, err);
+        st = hk_open_hk(out, fd, 0, parse_opened_hk, NULL, err);
     else
         st = hk_map_fd(&part, fd, err);
     close(fd);
-    return format == HK_FORMAT_HK || st != HK_OK ? st : open_part(out, &part, format, err);
+    return format == HK_FORMAT_HK || st != HK_OK ? st : open_foreign_part(out, &part, format, err);
 }
 
 enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err)
 {
     int fd = -1;
     enum hk_status st = hk_open_path(&fd, path, err);
-    return st == HK_OK ? open_own(out, fd, err) : st;
+    return st == HK_OK ? open_own_fd(out, fd, err) : st;
 }
 
 enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err)
 {
     int own = -1;
     enum hk_status st = hk_reopen_fd(&own, fd, err);
-    return st == HK_OK ? open_own(out, own, err) : st;
+    return st == HK_OK ? open_own_fd(out, own, err) : st;
 }
 
 /* Of a .hk in memory, which nobody changes. */
@@ -200,7 +201,7 @@ static enum hk_status open_hk_part(struct hk_file **out, struct hk_part *part, s
     if (f == NULL)
         return hk_fail_nomem(err);
     const struct hk_source src = {.fd = -1, .bytes = part->map, .size = part->size};
-    enum hk_status st = parse_hk(NULL, f, &src, err);
+    enum hk_status st = parse_opened_hk(NULL, f, &src, err);
     if (st != HK_OK) {
         hk_close(&f);
         return st;
@@ -214,8 +215,8 @@ enum hk_status hk_open_bytes(struct hk_file **out, struct hk_bytes bytes, struct
     struct hk_part part = {.map = bytes.p, .size = bytes.n, .fd = -1, .borrowed = true};
     const enum hk_format format = hk_format_of(bytes.p, bytes.n);
     struct hk_file *f = NULL;
-    enum hk_status st =
-        format == HK_FORMAT_HK ? open_hk_part(&f, &part, err) : open_part(&f, &part, format, err);
+    enum hk_status st = format == HK_FORMAT_HK ? open_hk_part(&f, &part, err)
+                                               : open_foreign_part(&f, &part, format, err);
     if (st == HK_OK && f->header.split_count > 1) {
         st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                      "one shard of %u, and nothing in memory leads to the others",
@@ -230,7 +231,7 @@ enum hk_status hk_open_bytes(struct hk_file **out, struct hk_bytes bytes, struct
 /* ---- keeping what was opened as it is ---- */
 
 /* Whether PART, the N-th of F, still begins as it did, and the records of the first are there. */
-static bool is_as_opened(const struct hk_file *f, size_t n)
+static bool is_part_as_opened(const struct hk_file *f, size_t n)
 {
     const struct hk_part *part = &f->parts[n];
     const struct hk_source src = {.fd = part->fd, .size = part->size};
@@ -249,8 +250,8 @@ static bool is_as_opened(const struct hk_file *f, size_t n)
     return true;
 }
 
-static enum hk_status keep_part(const struct hk_file *f, size_t n, unsigned what,
-                                struct hk_error *err)
+static enum hk_status keep_part_as_opened(const struct hk_file *f, size_t n, unsigned what,
+                                          struct hk_error *err)
 {
     const int fd = f->parts[n].fd;
     bool locked;
@@ -259,7 +260,7 @@ static enum hk_status keep_part(const struct hk_file *f, size_t n, unsigned what
         st = hk_lock_heads(fd, &locked, err);
     if (st != HK_OK)
         return st;
-    bool same = is_as_opened(f, n);
+    bool same = is_part_as_opened(f, n);
     if ((what & HK_KEEP_FILE) == 0 || !same)
         hk_unlock_heads(fd);
     return same ? HK_OK
@@ -271,7 +272,7 @@ enum hk_status hk_file_keep(struct hk_file *f, unsigned what, struct hk_error *e
     enum hk_status st = HK_OK;
     for (size_t i = 0; st == HK_OK && f->format == HK_FORMAT_HK && i < f->part_count; i++)
         if (f->parts[i].fd >= 0)
-            st = keep_part(f, i, what, err);
+            st = keep_part_as_opened(f, i, what, err);
     if (st != HK_OK)
         hk_file_release(f);
     return st;

@@ -24,8 +24,8 @@ static void tally_fault(void *arg, const struct hk_fault *fault)
 }
 
 /* SRC parsed into *OUT, which hk_close() frees. */
-static enum hk_status parse_as(struct hk_file **out, const struct hk_source *src, struct tally *t,
-                               struct hk_error *err)
+static enum hk_status parse_outcome(struct hk_file **out, const struct hk_source *src,
+                                    struct tally *t, struct hk_error *err)
 {
     struct hk_part none = {.fd = -1, .size = src->size};
     const struct hk_reporter r = {tally_fault, t};
@@ -40,31 +40,31 @@ static enum hk_status parse_as(struct hk_file **out, const struct hk_source *src
     return st;
 }
 
-static bool same_record(const struct hk_record *r, uint64_t offset, const uint8_t *header)
+static bool is_same_record(const struct hk_record *r, uint64_t offset, const uint8_t *header)
 {
     uint8_t is[HK_RECORD_HEADER_SIZE];
     hk_encode_record(r, is);
     return r->offset == offset && memcmp(is, header, sizeof is) == 0;
 }
 
-static bool has_records(const struct hk_outcome *o, const struct hk_file *now)
+static bool has_asked_records(const struct hk_outcome *o, const struct hk_file *now)
 {
     uint8_t was[HK_RECORD_HEADER_SIZE];
     bool same = now->record_count == o->kept + o->added_count;
     for (size_t i = 0; same && i < o->kept; i++) {
         const struct hk_record *old = &o->old->records[i];
         hk_encode_record(old, was);
-        same = same_record(&now->records[i], old->offset, was) &&
+        same = is_same_record(&now->records[i], old->offset, was) &&
                hk_bytes_equal(now->records[i].name, old->name) &&
                hk_bytes_equal(now->records[i].target, old->target);
     }
     for (size_t i = 0; same && i < o->added_count; i++)
-        same = same_record(&now->records[o->kept + i], o->added[i].offset, o->added[i].header);
+        same = is_same_record(&now->records[o->kept + i], o->added[i].offset, o->added[i].header);
     return same;
 }
 
 /* What differs, or NULL. */
-static const char *difference(const struct hk_outcome *o, const struct hk_file *now)
+static const char *name_difference(const struct hk_outcome *o, const struct hk_file *now)
 {
     const struct hk_header *h = &now->header, *was = &o->old->header;
     if (h->metadata_kv_count != o->pairs || !hk_bytes_equal(now->metadata, o->metadata))
@@ -72,7 +72,7 @@ static const char *difference(const struct hk_outcome *o, const struct hk_file *
     if (h->tensor_count != was->tensor_count || !hk_bytes_equal(now->table, o->old->table) ||
         h->alignment != was->alignment || h->tensor_data_offset != was->tensor_data_offset)
         return "its tensor table would not be the same";
-    if (!has_records(o, now))
+    if (!has_asked_records(o, now))
         return "its records would not be what was asked for";
     if (o->settled && (now->ends.tail > HK_TAIL_PADDING || now->ends.head_behind))
         return "its end would belong to nothing";
@@ -83,12 +83,12 @@ enum hk_status hk_check_outcome(const struct hk_outcome *o, struct hk_error *err
 {
     struct hk_file *now = NULL;
     struct tally tally = {0};
-    enum hk_status st = parse_as(&now, &o->then, &tally, err);
+    enum hk_status st = parse_outcome(&now, &o->then, &tally, err);
     if (st != HK_OK)
         return st;
     const char *what = tally.status != HK_OK          ? tally.text
                        : now->errors > o->old->errors ? "it would have a new fault"
-                                                      : difference(o, now);
+                                                      : name_difference(o, now);
     if (what != NULL)
         st = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "the change is not made: %s", what);
     hk_close(&now);

@@ -25,14 +25,14 @@ struct spans {
     size_t count;
 };
 
-static void add(struct spans *v, const struct hk_scan *s, uint64_t offset, uint64_t size,
-                size_t tensor, const char *what)
+static void add_span(struct spans *v, const struct hk_scan *s, uint64_t offset, uint64_t size,
+                     size_t tensor, const char *what)
 {
     if (size > 0 && range_ok(offset, size, s->size))
         v->list[v->count++] = (struct span){offset, offset + size, tensor, what};
 }
 
-static int by_start(const void *pa, const void *pb)
+static int compare_spans(const void *pa, const void *pb)
 {
     const struct span *a = pa, *b = pb;
     if (a->start != b->start)
@@ -40,7 +40,7 @@ static int by_start(const void *pa, const void *pb)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-static enum hk_status collect(const struct hk_scan *s, struct spans *v, struct hk_error *err)
+static enum hk_status collect_spans(const struct hk_scan *s, struct spans *v, struct hk_error *err)
 {
     const struct hk_file *f = s->f;
     const struct hk_header *h = &f->header;
@@ -49,18 +49,18 @@ static enum hk_status collect(const struct hk_scan *s, struct spans *v, struct h
     v->list = malloc((3 * f->tensor_count + 4) * sizeof *v->list);
     if (v->list == NULL)
         return hk_fail_nomem(err);
-    add(v, s, 0, HK_HEADER_SIZE, SIZE_MAX, "header");
-    add(v, s, h->metadata_offset, h->metadata_size, SIZE_MAX, "metadata");
-    add(v, s, h->tensor_toc_offset, h->tensor_toc_size, SIZE_MAX, "tensor table");
+    add_span(v, s, 0, HK_HEADER_SIZE, SIZE_MAX, "header");
+    add_span(v, s, h->metadata_offset, h->metadata_size, SIZE_MAX, "metadata");
+    add_span(v, s, h->tensor_toc_offset, h->tensor_toc_size, SIZE_MAX, "tensor table");
     for (size_t i = 0; i < f->tensor_count; i++) {
         const struct hk_tensor *t = &f->tensors[i];
         if (t->type == HK_TYPE_SHARED_REF)
             continue;
-        add(v, s, t->data_offset, t->data_size, i, "data");
-        add(v, s, t->scale_offset, t->scale_size, i, "scales");
-        add(v, s, t->residual_offset, t->residual_size, i, "residual");
+        add_span(v, s, t->data_offset, t->data_size, i, "data");
+        add_span(v, s, t->scale_offset, t->scale_size, i, "scales");
+        add_span(v, s, t->residual_offset, t->residual_size, i, "residual");
     }
-    qsort(v->list, v->count, sizeof *v->list, by_start);
+    qsort(v->list, v->count, sizeof *v->list, compare_spans);
     return HK_OK;
 }
 
@@ -107,7 +107,7 @@ static void report_behind(const struct hk_scan *s, const struct span *span)
 }
 
 /* How SPAN lies to the appendix. */
-static void check_appendix(struct hk_scan *s, const struct span *span)
+static void check_span_and_appendix(struct hk_scan *s, const struct span *span)
 {
     uint64_t appendix = s->f->header.appendix_offset;
     if (appendix == 0 || span->end <= appendix)
@@ -127,7 +127,7 @@ static void check_appendix(struct hk_scan *s, const struct span *span)
 
 /* Where there are records they have told of what follows them, unless a part of the head does. Of a
  * table that does not read through, sections are unknown. */
-static void hk_scan_tail(const struct hk_scan *s)
+static void check_tail(const struct hk_scan *s)
 {
     const struct hk_ends *l = &s->f->ends;
     const uint64_t appendix = s->f->header.appendix_offset;
@@ -146,8 +146,8 @@ static void hk_scan_tail(const struct hk_scan *s)
 }
 
 /* How many of the bytes from AT to END are not zero. */
-static enum hk_status count_used(const struct hk_source *src, uint64_t at, uint64_t end,
-                                 uint64_t *used, struct hk_error *err)
+static enum hk_status count_nonzero(const struct hk_source *src, uint64_t at, uint64_t end,
+                                    uint64_t *used, struct hk_error *err)
 {
     uint8_t piece[4096];
     for (*used = 0; at < end;) {
@@ -181,7 +181,7 @@ static enum hk_status check_room(const struct hk_scan *s, const struct spans *v,
         end = h->appendix_offset;
     if (end > s->size) /* reported with the table, or nothing follows it */
         return HK_OK;
-    enum hk_status st = count_used(s->src, start, end, &used, err);
+    enum hk_status st = count_nonzero(s->src, start, end, &used, err);
     if (st == HK_OK && used > 0)
         hk_report(s->r, HK_FAULT_ROOM, hk_at(start),
                   "%llu of %llu bytes between tensor table and payloads are not 0",
@@ -189,12 +189,12 @@ static enum hk_status check_room(const struct hk_scan *s, const struct spans *v,
     return st;
 }
 
-static enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
+static enum hk_status check_ranges(struct hk_scan *s, struct hk_error *err)
 {
     struct spans v = {0};
-    enum hk_status status = collect(s, &v, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = collect_spans(s, &v, err);
+    if (st != HK_OK)
+        return st;
     uint64_t end = 0;
     s->appendix_end = s->size;
     const struct span *last = NULL;
@@ -202,7 +202,7 @@ static enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
         const struct span *span = &v.list[i];
         if (last != NULL && span->start < end)
             report_overlap(s, last, span);
-        check_appendix(s, span);
+        check_span_and_appendix(s, span);
         if (span->end > end) {
             end = span->end;
             last = span;
@@ -210,9 +210,9 @@ static enum hk_status hk_scan_ranges(struct hk_scan *s, struct hk_error *err)
     }
     /* Of a table that does not read through, sections are unknown. */
     if (s->thorough && s->f->tensor_count == s->f->header.tensor_count)
-        status = check_room(s, &v, err);
+        st = check_room(s, &v, err);
     free(v.list);
-    return status;
+    return st;
 }
 
 /* ---- the whole ---- */
@@ -256,13 +256,13 @@ enum hk_status hk_parse(struct hk_file *f, const struct hk_source *src, bool tho
     if (st == HK_OK)
         st = hk_scan_toc(&s, err);
     if (st == HK_OK)
-        st = hk_scan_ranges(&s, err);
+        st = check_ranges(&s, err);
     if (st == HK_OK)
         st = hk_scan_appendix(&s, err);
     if (st == HK_OK) {
         f->ends = hk_ends_of(f, src);
         if (!refuse_several(&s))
-            hk_scan_tail(&s);
+            check_tail(&s);
         st = hk_build_indexes(f, &counting, err);
     }
     return st;

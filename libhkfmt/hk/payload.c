@@ -33,7 +33,7 @@ struct tally {
     } of[FINDINGS];
 };
 
-static void note(struct tally *t, enum finding what, uint64_t offset)
+static void note_finding(struct tally *t, enum finding what, uint64_t offset)
 {
     if (t->of[what].count++ == 0)
         t->of[what].first = offset;
@@ -57,7 +57,7 @@ static const struct float_kind float_kinds[] = {
     {HK_TYPE_F64, 8, 0x7ff0000000000000, 0x000fffffffffffff, false},
 };
 
-static uint64_t load(const uint8_t *p, uint8_t bytes)
+static uint64_t load_bits(const uint8_t *p, uint8_t bytes)
 {
     return bytes == 1 ? *p : bytes == 2 ? le16(p) : bytes == 4 ? le32(p) : le64(p);
 }
@@ -67,7 +67,7 @@ static uint64_t special_mask(const struct float_kind *k)
     return k->only_nan ? k->exponent | k->mantissa : k->exponent;
 }
 
-static bool special(uint64_t bits, const struct float_kind *k)
+static bool is_special(uint64_t bits, const struct float_kind *k)
 {
     return (bits & special_mask(k)) == special_mask(k);
 }
@@ -75,7 +75,7 @@ static bool special(uint64_t bits, const struct float_kind *k)
 /* Whether any element is special, eight bytes at a time: of each element those bits of the mask are
  * kept that are not set, and an element without one does not reach its top bit when 0x7f... is
  * added. */
-static bool any_special(struct hk_bytes data, const struct float_kind *k)
+static bool has_special(struct hk_bytes data, const struct float_kind *k)
 {
     unsigned bits = 8u * k->bytes;
     uint64_t top = UINT64_C(1) << (bits - 1), mask = special_mask(k), found = 0;
@@ -88,21 +88,21 @@ static bool any_special(struct hk_bytes data, const struct float_kind *k)
     for (; i + 8 <= data.n; i += 8)
         found |= ~((~le64(data.p + i) & mask) + below) & top;
     for (; i + k->bytes <= data.n; i += k->bytes)
-        found |= special(load(data.p + i, k->bytes), k);
+        found |= is_special(load_bits(data.p + i, k->bytes), k);
     return found != 0;
 }
 
 static void tally_floats(struct hk_bytes data, uint64_t offset, const struct float_kind *k,
                          struct tally *t)
 {
-    if (!any_special(data, k))
+    if (!has_special(data, k))
         return;
     for (size_t i = 0; i + k->bytes <= data.n; i += k->bytes) {
-        uint64_t bits = load(data.p + i, k->bytes);
-        if (!special(bits, k))
+        uint64_t bits = load_bits(data.p + i, k->bytes);
+        if (!is_special(bits, k))
             continue;
         bool nan = k->only_nan || (bits & k->mantissa) != 0;
-        note(t, nan ? NANS : INFINITIES, offset + i);
+        note_finding(t, nan ? NANS : INFINITIES, offset + i);
     }
 }
 
@@ -123,19 +123,19 @@ static void tally_nan_codes(struct hk_bytes data, uint64_t offset, int code, str
 {
     for (size_t i = 0; i < data.n; i++)
         if (data.p[i] == code)
-            note(t, NANS, offset + i);
+            note_finding(t, NANS, offset + i);
 }
 
 static void tally_bools(struct hk_bytes data, uint64_t offset, struct tally *t)
 {
     for (size_t i = 0; i < data.n; i++)
         if (data.p[i] > 1)
-            note(t, ODD_BOOLS, offset + i);
+            note_finding(t, ODD_BOOLS, offset + i);
 }
 
 /* ---- block scales ---- */
 
-static bool uniform(const uint8_t *p, size_t n)
+static bool is_uniform(const uint8_t *p, size_t n)
 {
     return n < 2 || memcmp(p, p + 1, n - 1) == 0;
 }
@@ -144,7 +144,7 @@ static void tally_scale(const uint8_t *p, uint64_t offset, struct tally *t)
 {
     uint16_t bits = le16(p);
     if ((bits & 0x7c00) == 0x7c00)
-        note(t, (bits & 0x03ff) != 0 ? NANS : INFINITIES, offset);
+        note_finding(t, (bits & 0x03ff) != 0 ? NANS : INFINITIES, offset);
 }
 
 /* A zero scale is what a quantiser writes for a block of zeros, whose codes are then one byte
@@ -158,8 +158,8 @@ static void tally_blocks(struct hk_bytes data, uint64_t offset, size_t block_byt
         tally_scale(scale, offset + i + k->scale, t);
         if (k->halves > 1)
             tally_scale(block + k->minimum, offset + i + k->minimum, t);
-        if ((le16(scale) & 0x7fff) == 0 && !uniform(block + k->codes, k->code_bytes))
-            note(t, ZERO_SCALES, offset + i);
+        if ((le16(scale) & 0x7fff) == 0 && !is_uniform(block + k->codes, k->code_bytes))
+            note_finding(t, ZERO_SCALES, offset + i);
     }
 }
 
@@ -196,10 +196,10 @@ static void tally_micro_blocks(struct hk_bytes data, uint64_t offset, unsigned t
         for (size_t k = 0; k < scales; k++) {
             const uint8_t *scale = data.p + i + k;
             if (is_nan_scale(type, *scale))
-                note(t, NAN_SCALES, offset + i + k);
+                note_finding(t, NAN_SCALES, offset + i + k);
             else if (type == HK_TYPE_NVFP4 && (*scale & 0x7f) == 0 &&
-                     !uniform(data.p + i + scales + 8 * k, 8))
-                note(t, ZERO_SCALES, offset + i + k);
+                     !is_uniform(data.p + i + scales + 8 * k, 8))
+                note_finding(t, ZERO_SCALES, offset + i + k);
         }
 }
 
@@ -212,7 +212,7 @@ static void tally_split_scales(const struct hk_file *f, const struct hk_tensor *
         return;
     for (size_t i = 0; i < scales.n; i++)
         if (is_nan_scale(tensor->type, scales.p[i]))
-            note(t, NAN_SCALES, tensor->scale_offset + i);
+            note_finding(t, NAN_SCALES, tensor->scale_offset + i);
 }
 
 /* The incompatible encoding that the reference's own quantiser stores as q4_k has all sub-block
@@ -259,7 +259,7 @@ static void tally_stray_bits(struct hk_bytes data, uint64_t offset, uint64_t ele
 {
     for (uint64_t i = elems; i < (elems + 31) / 32 * 32; i++)
         if (data.p[i / 8] >> i % 8 & 1)
-            note(t, STRAY_BITS, offset + i / 8);
+            note_finding(t, STRAY_BITS, offset + i / 8);
 }
 
 /* Of a sparse tensor only the stored values: its shape may be vast where they are few. */
@@ -268,9 +268,9 @@ static enum hk_status tally_sparse(const struct hk_file *f, const struct hk_tens
 {
     struct hk_bytes data = hk_tensor_data(f, t);
     struct hk_decoder *d;
-    enum hk_status status = hk_decoder_new(&d, f, t, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_decoder_new(&d, f, t, err);
+    if (st != HK_OK)
+        return st;
     const uint8_t *values = hk_decoder_values(d);
     if (values != NULL) {
         size_t skip = (size_t)(values - data.p);
@@ -289,16 +289,16 @@ static enum hk_status tally_decoded(const struct hk_file *f, const struct hk_ten
     enum { CHUNK = 4096 };
     float values[CHUNK];
     struct hk_decoder *d;
-    enum hk_status status = hk_decoder_new(&d, f, t, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_decoder_new(&d, f, t, err);
+    if (st != HK_OK)
+        return st;
     uint64_t elems = hk_tensor_elems(t);
     for (uint64_t at = 0; at < elems; at += CHUNK) {
         size_t n = elems - at < CHUNK ? (size_t)(elems - at) : CHUNK;
         hk_decoder_read(d, at, n, values);
         for (size_t i = 0; i < n; i++)
             if (!isfinite(values[i]))
-                note(tally, isnan(values[i]) ? NANS : INFINITIES, t->data_offset);
+                note_finding(tally, isnan(values[i]) ? NANS : INFINITIES, t->data_offset);
     }
     hk_decoder_free(&d);
     return HK_OK;
@@ -366,12 +366,12 @@ enum hk_status hk_check_payloads(const struct hk_file *f, const struct hk_report
         struct hk_error why = {0};
         if (!hk_geometry(t, i, NULL, &g))
             continue;
-        enum hk_status status = tally_tensor(f, t, &g, &tally, r, &why);
+        enum hk_status st = tally_tensor(f, t, &g, &tally, r, &why);
         struct hk_where w = tensor_place(f, t, t->data_offset);
-        if (status == HK_E_FORMAT || status == HK_E_RANGE)
+        if (st == HK_E_FORMAT || st == HK_E_RANGE)
             hk_report(r, HK_FAULT_PAYLOAD_INDEX, &w, "%s", why.text);
-        else if (status != HK_OK)
-            return hk_fail(err, status, why.offset, "%s", why.text);
+        else if (st != HK_OK)
+            return hk_fail(err, st, why.offset, "%s", why.text);
         report_tally(f, t, &tally, r);
     }
     return HK_OK;

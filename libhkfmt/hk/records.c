@@ -22,23 +22,23 @@ enum hk_status hk_record_hash(const struct hk_file *f, size_t i, uint8_t out[HK_
     return hk_sha256_of(pieces, 3, out, err);
 }
 
-static enum hk_status compare(const struct hk_file *f, size_t i, enum hk_lineage *out,
-                              struct hk_error *err)
+static enum hk_status compare_parent(const struct hk_file *f, size_t i, enum hk_lineage *out,
+                                     struct hk_error *err)
 {
     const uint8_t *parent = f->records[i].parent_hash;
     uint8_t digest[HK_SHA256_SIZE];
-    enum hk_status status = hk_record_hash(f, i - 1, digest, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_record_hash(f, i - 1, digest, err);
+    if (st != HK_OK)
+        return st;
     if (memcmp(digest, parent, sizeof digest) == 0) {
         *out = HK_LINEAGE_OK;
         return HK_OK;
     }
     struct hk_bytes payload = hk_record_data(f, &f->records[i - 1]);
-    status = hk_sha256_of(&payload, 1, digest, err);
-    if (status == HK_OK)
+    st = hk_sha256_of(&payload, 1, digest, err);
+    if (st == HK_OK)
         *out = memcmp(digest, parent, sizeof digest) == 0 ? HK_LINEAGE_LEGACY : HK_LINEAGE_BROKEN;
-    return status;
+    return st;
 }
 
 enum hk_status hk_record_lineage(const struct hk_file *f, size_t i, enum hk_lineage *out,
@@ -49,7 +49,7 @@ enum hk_status hk_record_lineage(const struct hk_file *f, size_t i, enum hk_line
     if (r == NULL)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %zu", i);
     if (i > 0 && memcmp(r->parent_hash, zero, sizeof zero) != 0)
-        return compare(f, i, out, err);
+        return compare_parent(f, i, out, err);
     *out = i == 0 ? HK_LINEAGE_FIRST : HK_LINEAGE_ZERO;
     return HK_OK;
 }

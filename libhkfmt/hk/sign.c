@@ -11,58 +11,58 @@
 
 /* ---- digests ---- */
 
-static enum hk_status add_pairs(struct hk_sha256 *h, const struct hk_file *f, struct hk_error *err)
+static enum hk_status hash_pairs(struct hk_sha256 *h, const struct hk_file *f, struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < f->kv_count; i++) {
         const struct hk_kv *kv = &f->kvs[i];
         if (hk_is_shard_key(f, kv))
             continue;
-        status = hk_sha256_field(h, kv->key.p, kv->key.n, err);
-        if (status == HK_OK)
-            status = hk_sha256_field(h, &kv->type, 1, err);
-        if (status == HK_OK)
-            status = hk_sha256_field(h, kv->value.p, kv->value.n, err);
+        st = hk_sha256_field(h, kv->key.p, kv->key.n, err);
+        if (st == HK_OK)
+            st = hk_sha256_field(h, &kv->type, 1, err);
+        if (st == HK_OK)
+            st = hk_sha256_field(h, kv->value.p, kv->value.n, err);
     }
-    return status;
+    return st;
 }
 
-static enum hk_status add_records(struct hk_sha256 *h, const struct hk_file *f,
-                                  struct hk_error *err)
+static enum hk_status hash_records(struct hk_sha256 *h, const struct hk_file *f,
+                                   struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->record_count; i++) {
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < f->record_count; i++) {
         const struct hk_record *r = &f->records[i];
         const struct hk_bytes data = hk_record_data(f, r);
         uint8_t digest[HK_SHA256_SIZE], header[HK_RECORD_HEADER_SIZE];
         hk_encode_record(r, header);
-        status = hk_sha256_of(&data, 1, digest, err);
-        if (status == HK_OK)
-            status = hk_sha256_field(h, header, sizeof header, err);
-        if (status == HK_OK)
-            status = hk_sha256_field(h, r->name.p, r->name.n, err);
-        if (status == HK_OK)
-            status = hk_sha256_field(h, r->target.p, r->target.n, err);
-        if (status == HK_OK)
-            status = hk_sha256_field(h, digest, sizeof digest, err);
+        st = hk_sha256_of(&data, 1, digest, err);
+        if (st == HK_OK)
+            st = hk_sha256_field(h, header, sizeof header, err);
+        if (st == HK_OK)
+            st = hk_sha256_field(h, r->name.p, r->name.n, err);
+        if (st == HK_OK)
+            st = hk_sha256_field(h, r->target.p, r->target.n, err);
+        if (st == HK_OK)
+            st = hk_sha256_field(h, digest, sizeof digest, err);
     }
-    return status;
+    return st;
 }
 
 typedef enum hk_status add_fn(struct hk_sha256 *h, const struct hk_file *f, struct hk_error *err);
 
-static enum hk_status digest_of(const struct hk_file *f, add_fn *add, uint8_t out[HK_SHA256_SIZE],
-                                struct hk_error *err)
+static enum hk_status digest_parts(const struct hk_file *f, add_fn *add,
+                                   uint8_t out[HK_SHA256_SIZE], struct hk_error *err)
 {
     struct hk_sha256 *h;
-    enum hk_status status = hk_sha256_new(&h, err);
-    if (status != HK_OK)
-        return status;
-    status = add(h, f, err);
-    if (status == HK_OK)
+    enum hk_status st = hk_sha256_new(&h, err);
+    if (st != HK_OK)
+        return st;
+    st = add(h, f, err);
+    if (st == HK_OK)
         return hk_sha256_done(&h, out, err);
     hk_sha256_free(&h);
-    return status;
+    return st;
 }
 
 enum hk_status hk_file_digests(const struct hk_file *f, const struct hk_work *w,
@@ -70,21 +70,21 @@ enum hk_status hk_file_digests(const struct hk_file *f, const struct hk_work *w,
 {
     struct hk_digests d;
     const struct hk_hashes h = {.size = sizeof h, .base = d.base, .work = w};
-    enum hk_status status = hk_hash(f, &h, err);
-    if (status == HK_OK)
-        status = digest_of(f, add_pairs, d.metadata, err);
-    if (status == HK_OK)
-        status = digest_of(f, add_records, d.history, err);
-    if (status == HK_OK)
+    enum hk_status st = hk_hash(f, &h, err);
+    if (st == HK_OK)
+        st = digest_parts(f, hash_pairs, d.metadata, err);
+    if (st == HK_OK)
+        st = digest_parts(f, hash_records, d.history, err);
+    if (st == HK_OK)
         *out = d;
-    return status;
+    return st;
 }
 
 /* ---- signatures ---- */
 
 enum { TEXT_SIZE = 15 + 3 * (2 * HK_SHA256_SIZE + 1) + 1 };
 
-static size_t text_of(const struct hk_digests *d, char text[TEXT_SIZE])
+static size_t put_signed_text(const struct hk_digests *d, char text[TEXT_SIZE])
 {
     const uint8_t *const all[] = {d->base, d->metadata, d->history};
     char *at = text + sprintf(text, "hk-signature-1\n");
@@ -138,13 +138,13 @@ enum hk_status hk_sign(const struct hk_digests *d, struct hk_bytes pem,
 {
     EVP_PKEY *key;
     char text[TEXT_SIZE];
-    enum hk_status status = read_key(&key, pem, true, err);
-    if (status != HK_OK)
-        return status;
-    if (!sign_text(key, text, text_of(d, text), out))
-        status = hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "signing failed in libcrypto");
+    enum hk_status st = read_key(&key, pem, true, err);
+    if (st != HK_OK)
+        return st;
+    if (!sign_text(key, text, put_signed_text(d, text), out))
+        st = hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "signing failed in libcrypto");
     EVP_PKEY_free(key);
-    return status;
+    return st;
 }
 
 enum hk_status hk_sign_check(const struct hk_digests *d, struct hk_bytes pem,
@@ -152,16 +152,16 @@ enum hk_status hk_sign_check(const struct hk_digests *d, struct hk_bytes pem,
 {
     EVP_PKEY *key;
     char text[TEXT_SIZE];
-    enum hk_status status = read_key(&key, pem, false, err);
-    if (status != HK_OK)
-        return status;
-    const size_t n = text_of(d, text);
+    enum hk_status st = read_key(&key, pem, false, err);
+    if (st != HK_OK)
+        return st;
+    const size_t n = put_signed_text(d, text);
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     if (c == NULL || EVP_DigestVerifyInit(c, NULL, NULL, NULL, key) != 1)
-        status = hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "checking failed in libcrypto");
+        st = hk_fail(err, HK_E_NOMEM, HK_NO_OFFSET, "checking failed in libcrypto");
     else if (EVP_DigestVerify(c, signature, HK_SIGNATURE_SIZE, (const uint8_t *)text, n) != 1)
-        status = hk_fail(err, HK_E_CHECKSUM, HK_NO_OFFSET, "the signature is not that of this key");
+        st = hk_fail(err, HK_E_CHECKSUM, HK_NO_OFFSET, "the signature is not that of this key");
     EVP_MD_CTX_free(c);
     EVP_PKEY_free(key);
-    return status;
+    return st;
 }

@@ -21,24 +21,24 @@ static bool is_reference(const struct hk_tensor *t)
     return t->type == HK_TYPE_SHARED_REF || t->type == HK_TYPE_NULL_REF;
 }
 
-static int order(uint64_t a, uint64_t b)
+static int compare_numbers(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int compare_bytes(const struct hk_tensor *a, const struct hk_tensor *b)
+static int compare_sections(const struct hk_tensor *a, const struct hk_tensor *b)
 {
-    int c = order(a->part, b->part);
-    c = c != 0 ? c : order(a->data_offset, b->data_offset);
-    return c != 0 ? c : order(a->data_size, b->data_size);
+    int c = compare_numbers(a->part, b->part);
+    c = c != 0 ? c : compare_numbers(a->data_offset, b->data_offset);
+    return c != 0 ? c : compare_numbers(a->data_size, b->data_size);
 }
 
 static int compare_shape(const struct hk_tensor *a, const struct hk_tensor *b)
 {
-    int c = order(a->part, b->part);
-    c = c != 0 ? c : order(a->ndim, b->ndim);
+    int c = compare_numbers(a->part, b->part);
+    c = c != 0 ? c : compare_numbers(a->ndim, b->ndim);
     for (unsigned i = 0; c == 0 && i < a->ndim; i++)
-        c = order(a->shape[i], b->shape[i]);
+        c = compare_numbers(a->shape[i], b->shape[i]);
     return c;
 }
 
@@ -49,15 +49,15 @@ struct sorting {
     compare_fn *compare;
 };
 
-static int compare_entries(const void *pa, const void *pb, void *arg)
+static int compare_targets(const void *pa, const void *pb, void *arg)
 {
     const struct sorting *s = arg;
     uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
     int c = s->compare(&s->tensors[a], &s->tensors[b]);
-    return c != 0 ? c : order(a, b);
+    return c != 0 ? c : compare_numbers(a, b);
 }
 
-static bool build(struct hk_file *f, struct hk_index *x, compare_fn *compare)
+static bool build_target_index(struct hk_file *f, struct hk_index *x, compare_fn *compare)
 {
     struct sorting s = {f->tensors, compare};
     x->order = malloc((f->tensor_count + 1) * sizeof *x->order);
@@ -66,7 +66,7 @@ static bool build(struct hk_file *f, struct hk_index *x, compare_fn *compare)
     for (size_t i = 0; i < f->tensor_count; i++)
         if (!is_reference(&f->tensors[i]))
             x->order[x->count++] = (uint32_t)i;
-    qsort_r(x->order, x->count, sizeof *x->order, compare_entries, &s);
+    qsort_r(x->order, x->count, sizeof *x->order, compare_targets, &s);
     return true;
 }
 
@@ -77,14 +77,15 @@ enum hk_status hk_build_targets(struct hk_file *f, struct hk_error *err)
         shared += f->tensors[i].type == HK_TYPE_SHARED_REF;
     if (shared == 0)
         return HK_OK;
-    bool good = f->tensor_count < UINT32_MAX && build(f, &f->by_bytes, compare_bytes) &&
-                build(f, &f->by_shape, compare_shape);
+    bool good = f->tensor_count < UINT32_MAX &&
+                build_target_index(f, &f->by_bytes, compare_sections) &&
+                build_target_index(f, &f->by_shape, compare_shape);
     return good ? HK_OK : hk_fail_nomem(err);
 }
 
 /* Position of the first entry of X that is not below T. */
-static size_t lower_bound(const struct hk_file *f, const struct hk_index *x,
-                          const struct hk_tensor *t, compare_fn *compare)
+static size_t find_lower_bound(const struct hk_file *f, const struct hk_index *x,
+                               const struct hk_tensor *t, compare_fn *compare)
 {
     size_t low = 0, high = x->count;
     while (low < high) {
@@ -98,21 +99,22 @@ static size_t lower_bound(const struct hk_file *f, const struct hk_index *x,
 }
 
 /* The entry at position AT if it is equal to T by COMPARE, else NULL. */
-static const struct hk_tensor *equal_at(const struct hk_file *f, const struct hk_index *x,
-                                        size_t at, const struct hk_tensor *t, compare_fn *compare)
+static const struct hk_tensor *target_at(const struct hk_file *f, const struct hk_index *x,
+                                         size_t at, const struct hk_tensor *t, compare_fn *compare)
 {
     const struct hk_tensor *found = at < x->count ? &f->tensors[x->order[at]] : NULL;
     return found != NULL && compare(found, t) == 0 ? found : NULL;
 }
 
-static enum hk_status unresolved(const struct hk_tensor *t, const char *why, struct hk_error *err)
+static enum hk_status refuse_reference(const struct hk_tensor *t, const char *why,
+                                       struct hk_error *err)
 {
     return hk_fail(err, HK_E_FORMAT, t->entry_offset, "tensor %.*s: shared_ref %s", HK_STR(t->name),
                    why);
 }
 
 /* Scales are the target's or not noted, and so is a residual, which the reference never notes. */
-static bool same_extras(const struct hk_tensor *t, const struct hk_tensor *target)
+static bool has_same_extras(const struct hk_tensor *t, const struct hk_tensor *target)
 {
     bool scales = t->scale_offset == target->scale_offset && t->scale_size == target->scale_size;
     bool residual =
@@ -122,30 +124,30 @@ static bool same_extras(const struct hk_tensor *t, const struct hk_tensor *targe
 
 /* Offsets name the target; any position in the table will do, since only one tensor can own the
  * bytes. */
-static enum hk_status by_bytes(const struct hk_file *f, const struct hk_tensor *t,
-                               const struct hk_tensor **out, struct hk_error *err)
+static enum hk_status find_target_by_bytes(const struct hk_file *f, const struct hk_tensor *t,
+                                           const struct hk_tensor **out, struct hk_error *err)
 {
-    size_t at = lower_bound(f, &f->by_bytes, t, compare_bytes);
-    const struct hk_tensor *target = equal_at(f, &f->by_bytes, at, t, compare_bytes);
+    size_t at = find_lower_bound(f, &f->by_bytes, t, compare_sections);
+    const struct hk_tensor *target = target_at(f, &f->by_bytes, at, t, compare_sections);
     if (target == NULL)
-        return unresolved(t, "points at no tensor", err);
+        return refuse_reference(t, "points at no tensor", err);
     if (hk_tensor_elems(target) != hk_tensor_elems(t))
-        return unresolved(t, "has another number of elements than its target", err);
+        return refuse_reference(t, "has another number of elements than its target", err);
     *out = target;
     return HK_OK;
 }
 
 /* Entries of one shape are in table order, so the first two decide. */
-static enum hk_status by_shape(const struct hk_file *f, const struct hk_tensor *t,
-                               const struct hk_tensor **out, struct hk_error *err)
+static enum hk_status find_target_by_shape(const struct hk_file *f, const struct hk_tensor *t,
+                                           const struct hk_tensor **out, struct hk_error *err)
 {
-    size_t at = lower_bound(f, &f->by_shape, t, compare_shape);
-    const struct hk_tensor *first = equal_at(f, &f->by_shape, at, t, compare_shape);
-    const struct hk_tensor *second = equal_at(f, &f->by_shape, at + 1, t, compare_shape);
+    size_t at = find_lower_bound(f, &f->by_shape, t, compare_shape);
+    const struct hk_tensor *first = target_at(f, &f->by_shape, at, t, compare_shape);
+    const struct hk_tensor *second = target_at(f, &f->by_shape, at + 1, t, compare_shape);
     if (first == NULL || first > t)
-        return unresolved(t, "without bytes fits no earlier tensor", err);
+        return refuse_reference(t, "without bytes fits no earlier tensor", err);
     if (second != NULL && second < t)
-        return unresolved(t, "without bytes fits more than one earlier tensor", err);
+        return refuse_reference(t, "without bytes fits more than one earlier tensor", err);
     *out = first;
     return HK_OK;
 }
@@ -154,35 +156,35 @@ enum hk_status hk_tensor_resolve(const struct hk_file *f, const struct hk_tensor
                                  const struct hk_tensor **out, struct hk_error *err)
 {
     const struct hk_tensor *target = t;
-    enum hk_status status = t->type != HK_TYPE_SHARED_REF ? HK_OK
-                            : t->data_size > 0            ? by_bytes(f, t, &target, err)
-                                                          : by_shape(f, t, &target, err);
-    if (status == HK_OK && target != t && !same_extras(t, target))
-        status = unresolved(t, "has other scales or another residual than its target", err);
-    if (status == HK_OK)
+    enum hk_status st = t->type != HK_TYPE_SHARED_REF ? HK_OK
+                        : t->data_size > 0            ? find_target_by_bytes(f, t, &target, err)
+                                                      : find_target_by_shape(f, t, &target, err);
+    if (st == HK_OK && target != t && !has_same_extras(t, target))
+        st = refuse_reference(t, "has other scales or another residual than its target", err);
+    if (st == HK_OK)
         *out = target;
-    return status;
+    return st;
 }
 
 /* ---- entries ---- */
 
-static struct hk_where where_tensor(const struct hk_tensor *t, uint64_t index, uint64_t offset)
+static struct hk_where place_of_tensor(const struct hk_tensor *t, uint64_t index, uint64_t offset)
 {
     return (struct hk_where){offset, HK_SUBJECT_TENSOR, t->name, index};
 }
 
 /* Positions inside an entry, from its start: messages point at the field. */
-static uint64_t at_codes(const struct hk_tensor *t)
+static uint64_t offset_of_codes(const struct hk_tensor *t)
 {
     return t->entry_offset + 2 + t->name.n;
 }
 
-static uint64_t at_sections(const struct hk_tensor *t)
+static uint64_t offset_of_sections(const struct hk_tensor *t)
 {
-    return at_codes(t) + 4 + 8 * (uint64_t)t->ndim;
+    return offset_of_codes(t) + 4 + 8 * (uint64_t)t->ndim;
 }
 
-static bool take_name(struct cursor *c, struct hk_tensor *t)
+static bool take_tensor_name(struct cursor *c, struct hk_tensor *t)
 {
     t->entry_offset = c->at;
     const uint8_t *p = cursor_take(c, 2);
@@ -193,7 +195,7 @@ static bool take_name(struct cursor *c, struct hk_tensor *t)
     return t->name.p != NULL;
 }
 
-static bool take_sections(struct cursor *c, struct hk_tensor *t)
+static bool take_tensor_sections(struct cursor *c, struct hk_tensor *t)
 {
     const uint8_t *p = cursor_take(c, 54);
     if (p == NULL)
@@ -211,9 +213,9 @@ static bool take_sections(struct cursor *c, struct hk_tensor *t)
 
 enum taken { TAKEN, TAKEN_SHORT, TAKEN_NDIM };
 
-static enum taken take_entry(struct cursor *c, struct hk_tensor *t)
+static enum taken take_tensor_entry(struct cursor *c, struct hk_tensor *t)
 {
-    const uint8_t *p = take_name(c, t) ? cursor_take(c, 4) : NULL;
+    const uint8_t *p = take_tensor_name(c, t) ? cursor_take(c, 4) : NULL;
     if (p == NULL)
         return TAKEN_SHORT;
     t->type = p[0];
@@ -227,12 +229,12 @@ static enum taken take_entry(struct cursor *c, struct hk_tensor *t)
         return TAKEN_SHORT;
     for (unsigned i = 0; i < t->ndim; i++)
         t->shape[i] = le64(p + 8 * i);
-    return take_sections(c, t) ? TAKEN : TAKEN_SHORT;
+    return take_tensor_sections(c, t) ? TAKEN : TAKEN_SHORT;
 }
 
-static void check_name(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+static void check_tensor_name(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
 {
-    struct hk_where w = where_tensor(t, i, t->entry_offset);
+    struct hk_where w = place_of_tensor(t, i, t->entry_offset);
     if (t->name.n == 0)
         hk_report(s->r, HK_FAULT_NAME_EMPTY, &w, "tensor %llu has an empty name",
                   (unsigned long long)i);
@@ -242,9 +244,9 @@ static void check_name(const struct hk_scan *s, const struct hk_tensor *t, uint6
 }
 
 /* True if all three codes are known, so that sizes can be judged. */
-static bool check_codes(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+static bool check_tensor_codes(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
 {
-    struct hk_where w = where_tensor(t, i, at_codes(t));
+    struct hk_where w = place_of_tensor(t, i, offset_of_codes(t));
     bool type = hk_type_info(t->type) != NULL;
     bool layout = hk_layout_name(t->layout) != NULL;
     bool sparsity = hk_sparsity_name(t->sparsity) != NULL;
@@ -262,10 +264,10 @@ static bool check_codes(const struct hk_scan *s, const struct hk_tensor *t, uint
     return type && layout && sparsity;
 }
 
-static void check_section(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i,
-                          const char *what, uint64_t field, uint64_t offset, uint64_t size)
+static void check_tensor_section(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i,
+                                 const char *what, uint64_t field, uint64_t offset, uint64_t size)
 {
-    struct hk_where w = where_tensor(t, i, field);
+    struct hk_where w = place_of_tensor(t, i, field);
     const struct hk_header *h = &s->f->header;
     uint64_t alignment = h->alignment;
     if (size == 0) /* the reference notes where bytes would be, perhaps past the end of the file */
@@ -288,27 +290,27 @@ static void check_section(const struct hk_scan *s, const struct hk_tensor *t, ui
                   (unsigned long long)offset, (unsigned long long)alignment);
 }
 
-static void check_sections(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+static void check_tensor_sections(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
 {
-    uint64_t at = at_sections(t);
-    check_section(s, t, i, "data", at, t->data_offset, t->data_size);
-    check_section(s, t, i, "residual", at + 16, t->residual_offset, t->residual_size);
-    check_section(s, t, i, "scales", at + 32, t->scale_offset, t->scale_size);
-    struct hk_where w = where_tensor(t, i, at + 16);
+    uint64_t at = offset_of_sections(t);
+    check_tensor_section(s, t, i, "data", at, t->data_offset, t->data_size);
+    check_tensor_section(s, t, i, "residual", at + 16, t->residual_offset, t->residual_size);
+    check_tensor_section(s, t, i, "scales", at + 32, t->scale_offset, t->scale_size);
+    struct hk_where w = place_of_tensor(t, i, at + 16);
     if ((t->residual_size == 0 && t->residual_offset != 0) ||
         (t->scale_size == 0 && t->scale_offset != 0))
         hk_report(s->r, HK_FAULT_SECTION_RANGE, &w,
                   "tensor %.*s: a section of no bytes has an offset", HK_STR(t->name));
 }
 
-static void check_entry(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
+static void check_tensor_entry(const struct hk_scan *s, const struct hk_tensor *t, uint64_t i)
 {
-    check_name(s, t, i);
-    bool known = check_codes(s, t, i);
-    check_sections(s, t, i);
+    check_tensor_name(s, t, i);
+    bool known = check_tensor_codes(s, t, i);
+    check_tensor_sections(s, t, i);
     struct hk_geometry g;
     if (known && hk_geometry(t, i, s->r, &g) && g.mislabelled) {
-        struct hk_where w = where_tensor(t, i, at_codes(t));
+        struct hk_where w = place_of_tensor(t, i, offset_of_codes(t));
         bool surely = g.form == HK_FORM_DENSE || g.form == HK_FORM_TILED;
         hk_report(s->r, HK_FAULT_MISLABELLED, &w, "tensor %.*s: %sdense f32 under the label %s, %s",
                   HK_STR(t->name), surely ? "" : "perhaps ", hk_type_info(t->type)->name,
@@ -323,7 +325,7 @@ static void check_references(const struct hk_scan *s)
         struct hk_error why;
         if (t->type != HK_TYPE_SHARED_REF || hk_tensor_resolve(s->f, t, &target, &why) == HK_OK)
             continue;
-        struct hk_where w = where_tensor(t, i, at_sections(t));
+        struct hk_where w = place_of_tensor(t, i, offset_of_sections(t));
         hk_report(s->r, HK_FAULT_REFERENCE, &w, "%s", why.text);
     }
 }
@@ -343,17 +345,17 @@ static void check_data_offset(const struct hk_scan *s)
                   (unsigned long long)h->tensor_data_offset, (unsigned long long)s->size);
 }
 
-static enum hk_status take_entries(struct hk_scan *s, size_t count, struct cursor *c,
-                                   struct hk_error *err)
+static enum hk_status take_tensor_entries(struct hk_scan *s, size_t count, struct cursor *c,
+                                          struct hk_error *err)
 {
     s->f->tensors = calloc(count + 1, sizeof *s->f->tensors);
     if (s->f->tensors == NULL)
         return hk_fail_nomem(err);
     for (size_t i = 0; i < count; i++) {
         struct hk_tensor *t = &s->f->tensors[i];
-        enum taken taken = take_entry(c, t);
+        enum taken taken = take_tensor_entry(c, t);
         if (taken == TAKEN_NDIM) {
-            struct hk_where w = where_tensor(t, i, at_codes(t) + 3);
+            struct hk_where w = place_of_tensor(t, i, offset_of_codes(t) + 3);
             hk_report(s->r, HK_FAULT_NDIM, &w, "tensor %.*s: %u dimensions, the limit is %d",
                       HK_STR(t->name), t->ndim, HK_MAX_DIMS);
             return HK_OK; /* where the next entry starts is not known */
@@ -364,7 +366,7 @@ static enum hk_status take_entries(struct hk_scan *s, size_t count, struct curso
             return HK_OK;
         }
         s->f->tensor_count = i + 1;
-        check_entry(s, t, i);
+        check_tensor_entry(s, t, i);
     }
     if (cursor_left(c) > 0)
         hk_report(s->r, HK_FAULT_TOC_TRAILING, hk_at(c->at),
@@ -387,16 +389,16 @@ enum hk_status hk_scan_toc(struct hk_scan *s, struct hk_error *err)
     struct cursor c = {.at = h->tensor_toc_offset,
                        .end = h->tensor_toc_offset + h->tensor_toc_size,
                        .start = h->tensor_toc_offset};
-    enum hk_status status = hk_source_copy(s->src, &s->f->arena, &s->f->table, h->tensor_toc_offset,
-                                           h->tensor_toc_size, err);
+    enum hk_status st = hk_source_copy(s->src, &s->f->arena, &s->f->table, h->tensor_toc_offset,
+                                       h->tensor_toc_size, err);
     c.base = s->f->table.p;
-    if (status == HK_OK)
-        status = take_entries(s, (size_t)h->tensor_count, &c, err);
-    if (status == HK_OK)
-        status = hk_build_targets(s->f, err);
-    if (status == HK_OK) {
+    if (st == HK_OK)
+        st = take_tensor_entries(s, (size_t)h->tensor_count, &c, err);
+    if (st == HK_OK)
+        st = hk_build_targets(s->f, err);
+    if (st == HK_OK) {
         check_data_offset(s);
         check_references(s);
     }
-    return status;
+    return st;
 }

@@ -12,7 +12,8 @@ size_t hk_meta_fixed_size(unsigned type)
     return type == HK_META_INT64 || type == HK_META_FLOAT64 ? 8 : type == HK_META_BOOL ? 1 : 0;
 }
 
-static enum hk_status wrong_type(const struct hk_kv *kv, const char *wanted, struct hk_error *err)
+static enum hk_status refuse_value_type(const struct hk_kv *kv, const char *wanted,
+                                        struct hk_error *err)
 {
     const char *name = hk_meta_type_name(kv->type);
     return hk_fail(err, HK_E_FORMAT, kv->offset, "key %.*s is of type %s, not %s", HK_STR(kv->key),
@@ -22,7 +23,7 @@ static enum hk_status wrong_type(const struct hk_kv *kv, const char *wanted, str
 enum hk_status hk_kv_int(const struct hk_kv *kv, int64_t *out, struct hk_error *err)
 {
     if (kv->type != HK_META_INT64)
-        return wrong_type(kv, "int64", err);
+        return refuse_value_type(kv, "int64", err);
     *out = (int64_t)le64(kv->value.p);
     return HK_OK;
 }
@@ -34,14 +35,14 @@ enum hk_status hk_kv_float(const struct hk_kv *kv, double *out, struct hk_error 
     else if (kv->type == HK_META_FLOAT64)
         *out = le_f64(kv->value.p);
     else
-        return wrong_type(kv, "float64", err);
+        return refuse_value_type(kv, "float64", err);
     return HK_OK;
 }
 
 enum hk_status hk_kv_bool(const struct hk_kv *kv, bool *out, struct hk_error *err)
 {
     if (kv->type != HK_META_BOOL)
-        return wrong_type(kv, "bool", err);
+        return refuse_value_type(kv, "bool", err);
     *out = kv->value.p[0] != 0;
     return HK_OK;
 }
@@ -49,14 +50,14 @@ enum hk_status hk_kv_bool(const struct hk_kv *kv, bool *out, struct hk_error *er
 enum hk_status hk_kv_string(const struct hk_kv *kv, struct hk_bytes *out, struct hk_error *err)
 {
     if (kv->type != HK_META_STRING && kv->type != HK_META_JSON)
-        return wrong_type(kv, "string", err);
+        return refuse_value_type(kv, "string", err);
     *out = kv->value;
     return HK_OK;
 }
 
 /* ---- array blobs ---- */
 
-static bool strings_valid(struct hk_bytes b, uint32_t count)
+static bool is_string_table(struct hk_bytes b, uint32_t count)
 {
     uint64_t table = 8 + 4 * ((uint64_t)count + 1);
     if (b.n < table || le32(b.p + 8) != 0)
@@ -79,7 +80,7 @@ bool hk_array_from_blob(struct hk_bytes b, struct hk_array *out)
     uint32_t count = le32(b.p + 4);
     bool numbers = b.p[0] == HK_ARRAY_F32 || b.p[0] == HK_ARRAY_I32;
     if (numbers ? b.n != 8 + 4 * (uint64_t)count
-                : b.p[0] != HK_ARRAY_STRING || !strings_valid(b, count))
+                : b.p[0] != HK_ARRAY_STRING || !is_string_table(b, count))
         return false;
     *out = (struct hk_array){.kind = (enum hk_array_kind)b.p[0], .count = count, .blob = b};
     return true;
@@ -111,7 +112,7 @@ void hk_array_free(struct hk_array *a)
 
 /* ---- json: all strings, all integers of i32, or any numbers (then f32) ---- */
 
-static bool json_kind(const json_t *list, enum hk_array_kind *kind, uint64_t *bytes)
+static bool kind_of_json_array(const json_t *list, enum hk_array_kind *kind, uint64_t *bytes)
 {
     size_t strings = 0, integers = 0, numbers = 0, n = json_array_size(list);
     *bytes = 0;
@@ -127,7 +128,7 @@ static bool json_kind(const json_t *list, enum hk_array_kind *kind, uint64_t *by
     return n < UINT32_MAX && *bytes < UINT32_MAX && (strings == n || numbers == n);
 }
 
-static void fill_strings(const json_t *list, uint8_t *blob)
+static void fill_string_blob(const json_t *list, uint8_t *blob)
 {
     size_t n = json_array_size(list);
     uint8_t *data = blob + 8 + 4 * (n + 1);
@@ -141,7 +142,7 @@ static void fill_strings(const json_t *list, uint8_t *blob)
     }
 }
 
-static void fill_numbers(const json_t *list, enum hk_array_kind kind, uint8_t *blob)
+static void fill_number_blob(const json_t *list, enum hk_array_kind kind, uint8_t *blob)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
@@ -153,20 +154,20 @@ static void fill_numbers(const json_t *list, enum hk_array_kind kind, uint8_t *b
     }
 }
 
-static enum hk_status no_array(const struct hk_kv *kv, struct hk_error *err)
+static enum hk_status refuse_array(const struct hk_kv *kv, struct hk_error *err)
 {
     return hk_fail(err, HK_E_FORMAT, kv->offset, "key %.*s is not an array", HK_STR(kv->key));
 }
 
-static enum hk_status from_json(const struct hk_kv *kv, bool as_f32, struct hk_array *out,
-                                struct hk_error *err)
+static enum hk_status array_from_json(const struct hk_kv *kv, bool as_f32, struct hk_array *out,
+                                      struct hk_error *err)
 {
     json_t *list = hk_json_load(kv->value, JSON_ALLOW_NUL, NULL);
     enum hk_array_kind kind;
     uint64_t bytes;
-    if (!json_is_array(list) || !json_kind(list, &kind, &bytes)) {
+    if (!json_is_array(list) || !kind_of_json_array(list, &kind, &bytes)) {
         json_decref(list);
-        return no_array(kv, err);
+        return refuse_array(kv, err);
     }
     size_t n = json_array_size(list);
     if (kind == HK_ARRAY_I32 && as_f32)
@@ -181,9 +182,9 @@ static enum hk_status from_json(const struct hk_kv *kv, bool as_f32, struct hk_a
     blob[0] = (uint8_t)kind;
     put32(blob + 4, (uint32_t)n);
     if (kind == HK_ARRAY_STRING)
-        fill_strings(list, blob);
+        fill_string_blob(list, blob);
     else
-        fill_numbers(list, kind, blob);
+        fill_number_blob(list, kind, blob);
     json_decref(list);
     *out = (struct hk_array){kind, (uint32_t)n, {blob, size}, blob};
     return HK_OK;
@@ -195,11 +196,11 @@ enum hk_status hk_kv_array(const struct hk_kv *kv, enum hk_array_kind kind, stru
     static const char *const names[] = {"", "strings", "f32", "i32"};
     struct hk_array a = {0};
     if (kv->type == HK_META_JSON) {
-        enum hk_status status = from_json(kv, kind == HK_ARRAY_F32, &a, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = array_from_json(kv, kind == HK_ARRAY_F32, &a, err);
+        if (st != HK_OK)
+            return st;
     } else if (kv->type != HK_META_BYTES || !hk_array_from_blob(kv->value, &a)) {
-        return no_array(kv, err);
+        return refuse_array(kv, err);
     }
     if (a.kind != kind && a.count > 0) {
         enum hk_array_kind has = a.kind;

@@ -56,9 +56,9 @@ static enum hk_status check_records(const struct hk_file *f, const struct hk_rep
     for (size_t i = 0; i < f->record_count; i++) {
         const struct hk_record *record = &f->records[i];
         enum hk_lineage lineage;
-        enum hk_status status = hk_record_lineage(f, i, &lineage, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = hk_record_lineage(f, i, &lineage, err);
+        if (st != HK_OK)
+            return st;
         report_lineage(r, record, i, lineage, report);
         struct hk_where w = {record->offset + 68, HK_SUBJECT_RECORD, record->name, i};
         if (hk_record_crc(f, i) == HK_CRC_BAD)
@@ -82,11 +82,11 @@ enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *
         return HK_OK;
     uint8_t digest[HK_SHA256_SIZE];
     const struct hk_hashes h = {.size = sizeof h, .base = digest, .work = how->work};
-    enum hk_status status = hk_hash(f, &h, err);
-    if (status == HK_E_FORMAT)
+    enum hk_status st = hk_hash(f, &h, err);
+    if (st == HK_E_FORMAT)
         return HK_OK; /* a reference that leads nowhere is reported with its tensor */
-    if (status != HK_OK)
-        return status;
+    if (st != HK_OK)
+        return st;
     if (memcmp(digest, first->parent_hash, sizeof digest) == 0) {
         report->base = HK_BASE_BOUND;
         return HK_OK;
@@ -99,16 +99,16 @@ enum hk_status hk_check_base(const struct hk_file *f, const struct hk_reporter *
 }
 
 /* PATH is NULL where the file has no place of its own. */
-static enum hk_status check_journal(const char *path, const struct hk_reporter *r,
-                                    struct hk_error *err)
+static enum hk_status report_journal(const char *path, const struct hk_reporter *r,
+                                     struct hk_error *err)
 {
     bool journal = false;
-    enum hk_status status = path != NULL ? hk_has_journal(path, &journal, err) : HK_OK;
-    if (status == HK_OK && journal)
+    enum hk_status st = path != NULL ? hk_has_journal(path, &journal, err) : HK_OK;
+    if (st == HK_OK && journal)
         hk_report(
             r, HK_FAULT_DEFECT, hk_at(0),
             "a metadata journal of the reference lies beside the file: an edit was interrupted");
-    return status;
+    return st;
 }
 
 /* ---- the seal ---- */
@@ -123,8 +123,8 @@ static const struct place places[] = {
     {HK_AT_CHECKSUM, 8, HK_AT_RESERVED},
 };
 
-static enum hk_status matches(const struct hk_part *part, const struct place *place, bool *match,
-                              struct hk_error *err)
+static enum hk_status is_sealed_at(const struct hk_part *part, const struct place *place,
+                                   bool *match, struct hk_error *err)
 {
     uint8_t header[HK_HEADER_SIZE], stored[HK_SHA256_SIZE], digest[HK_SHA256_SIZE];
     size_t rest = HK_SHA256_SIZE - place->first_size;
@@ -137,17 +137,16 @@ static enum hk_status matches(const struct hk_part *part, const struct place *pl
         {header, sizeof header},
         {part->map + HK_HEADER_SIZE, (size_t)(part->size - HK_HEADER_SIZE)},
     };
-    enum hk_status status = hk_sha256_of(pieces, 2, digest, err);
-    if (status == HK_OK)
+    enum hk_status st = hk_sha256_of(pieces, 2, digest, err);
+    if (st == HK_OK)
         *match = memcmp(digest, stored, sizeof digest) == 0;
-    return status;
+    return st;
 }
 
 /* It holds if the file's digest stands in any place that it may have (format-notes section 1.1).
  * Without PAYLOAD only its presence is noted. */
-static enum hk_status hk_check_seal(const struct hk_file *f, const struct hk_reporter *r,
-                                    bool payload, struct hk_verify_report *report,
-                                    struct hk_error *err)
+static enum hk_status check_seal(const struct hk_file *f, const struct hk_reporter *r, bool payload,
+                                 struct hk_verify_report *report, struct hk_error *err)
 {
     if ((f->header.flags & HK_FLAG_HAS_SHA256_CHECKSUM) == 0)
         return HK_OK;
@@ -156,9 +155,9 @@ static enum hk_status hk_check_seal(const struct hk_file *f, const struct hk_rep
         return HK_OK;
     bool match = false;
     for (size_t i = 0; !match && i < sizeof places / sizeof *places; i++) {
-        enum hk_status status = matches(&f->parts[0], &places[i], &match, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = is_sealed_at(&f->parts[0], &places[i], &match, err);
+        if (st != HK_OK)
+            return st;
     }
     report->seal = match ? HK_SEAL_OK : HK_SEAL_UNKNOWN;
     if (!match)
@@ -169,43 +168,44 @@ static enum hk_status hk_check_seal(const struct hk_file *f, const struct hk_rep
 
 /* ---- files ---- */
 
-static enum hk_status verify_hk(struct hk_file *f, const char *path,
-                                const struct hk_verify_how *how, const struct hk_reporter *r,
-                                const struct counting *counting, struct hk_error *err)
-{
-    struct hk_verify_report *report = counting->report;
-    const bool payload = how->payload;
-    enum hk_status status = check_journal(path, r, err);
-    if (status != HK_OK)
-        return status;
-    bool readable = counting->readable;
-    report->payload = payload && readable;
-    status = check_records(f, r, report, err);
-    if (status == HK_OK)
-        status = hk_check_seal(f, r, payload, report, err);
-    if (status == HK_OK && readable && !how->part)
-        status = hk_check_base(f, r, how, report, err);
-    if (status == HK_OK && payload && readable)
-        status = hk_check_payloads(f, r, err);
-    return status;
-}
-
-/* A foreign file is sound if it opens; otherwise its one error is what opening says. */
-static enum hk_status verify_foreign(struct hk_file *f, enum hk_format format,
+static enum hk_status verify_hk_file(struct hk_file *f, const char *path,
                                      const struct hk_verify_how *how, const struct hk_reporter *r,
                                      const struct counting *counting, struct hk_error *err)
 {
+    struct hk_verify_report *report = counting->report;
+    const bool payload = how->payload;
+    enum hk_status st = report_journal(path, r, err);
+    if (st != HK_OK)
+        return st;
+    bool readable = counting->readable;
+    report->payload = payload && readable;
+    st = check_records(f, r, report, err);
+    if (st == HK_OK)
+        st = check_seal(f, r, payload, report, err);
+    if (st == HK_OK && readable && !how->part)
+        st = hk_check_base(f, r, how, report, err);
+    if (st == HK_OK && payload && readable)
+        st = hk_check_payloads(f, r, err);
+    return st;
+}
+
+/* A foreign file is sound if it opens; otherwise its one error is what opening says. */
+static enum hk_status verify_foreign_file(struct hk_file *f, enum hk_format format,
+                                          const struct hk_verify_how *how,
+                                          const struct hk_reporter *r,
+                                          const struct counting *counting, struct hk_error *err)
+{
     struct hk_error why = {0};
-    enum hk_status status = hk_parse_foreign(f, format, &why);
-    if (status == HK_E_NOMEM || status == HK_E_IO)
-        return hk_fail(err, status, why.offset, "%s", why.text);
-    if (status != HK_OK) {
+    enum hk_status st = hk_parse_foreign(f, format, &why);
+    if (st == HK_E_NOMEM || st == HK_E_IO)
+        return hk_fail(err, st, why.offset, "%s", why.text);
+    if (st != HK_OK) {
         hk_report(r, HK_FAULT_FOREIGN, hk_at(why.offset), "%s", why.text);
         return HK_OK;
     }
-    status = hk_build_indexes(f, r, err);
+    st = hk_build_indexes(f, r, err);
     counting->report->payload = how->payload && counting->readable;
-    return status == HK_OK && counting->report->payload ? hk_check_payloads(f, r, err) : status;
+    return st == HK_OK && counting->report->payload ? hk_check_payloads(f, r, err) : st;
 }
 
 /* Faults that are told later. */
@@ -215,7 +215,7 @@ struct hk_fault_list {
     bool lost; /* for want of memory */
 };
 
-static void hk_note_fault(void *list, const struct hk_fault *fault)
+static void note_fault(void *list, const struct hk_fault *fault)
 {
     struct hk_fault_list *l = list;
     if (hk_grow(&l->list, &l->room, l->count + 1, sizeof *l->list))
@@ -228,7 +228,7 @@ static enum hk_status parse_thoroughly(void *arg, struct hk_file *f, const struc
                                        struct hk_error *err)
 {
     struct hk_fault_list *faults = arg;
-    const struct hk_reporter r = {hk_note_fault, faults};
+    const struct hk_reporter r = {note_fault, faults};
     faults->count = 0;
     enum hk_status st = hk_parse(f, src, true, &r, err);
     return st == HK_OK && faults->lost ? hk_fail_nomem(err) : st;
@@ -236,7 +236,7 @@ static enum hk_status parse_thoroughly(void *arg, struct hk_file *f, const struc
 
 /* A seal covers all bytes, which have to stay as they are; otherwise records' payloads do, which
  * are hashed. */
-static unsigned kept_for(int fd, const struct hk_verify_how *how)
+static unsigned locks_to_keep(int fd, const struct hk_verify_how *how)
 {
     uint8_t header[HK_HEADER_SIZE];
     bool sealed = pread(fd, header, sizeof header, 0) == sizeof header &&
@@ -259,7 +259,7 @@ static enum hk_status take_descriptor(struct subject *s, int fd, const struct hk
     enum hk_status st;
     s->format = hk_format_of_fd(fd);
     if (s->format == HK_FORMAT_HK)
-        st = hk_open_hk(&s->f, fd, kept_for(fd, how), parse_thoroughly, &s->faults, err);
+        st = hk_open_hk(&s->f, fd, locks_to_keep(fd, how), parse_thoroughly, &s->faults, err);
     else if ((st = hk_map_fd(&part, fd, err)) == HK_OK && (s->f = hk_file_of(&part)) == NULL)
         st = hk_fail_nomem(err);
     close(fd);
@@ -288,8 +288,8 @@ static enum hk_status verify_subject(const struct subject *s, const char *path,
     for (size_t i = 0; i < s->faults.count; i++)
         count_fault(&counting, &s->faults.list[i]);
     enum hk_status st = s->format == HK_FORMAT_HK
-                            ? verify_hk(f, path, how, &r, &counting, err)
-                            : verify_foreign(f, s->format, how, &r, &counting, err);
+                            ? verify_hk_file(f, path, how, &r, &counting, err)
+                            : verify_foreign_file(f, s->format, how, &r, &counting, err);
     report->keys = f->kv_count;
     report->tensors = f->tensor_count;
     report->records = f->record_count;

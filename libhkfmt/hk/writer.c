@@ -116,8 +116,8 @@ enum hk_status hk_writer_set(struct hk_writer *w, struct hk_bytes key, enum hk_m
     return append_pair(w, key, type, value, err);
 }
 
-static enum hk_status check_shared(const struct hk_writer *w, const struct hk_tensor *t,
-                                   size_t shared, struct hk_error *err)
+static enum hk_status check_shared_tensor(const struct hk_writer *w, const struct hk_tensor *t,
+                                          size_t shared, struct hk_error *err)
 {
     const struct hk_tensor *target = shared < w->entry_count ? &w->entries[shared].t : NULL;
     if (target == NULL || target->type == HK_TYPE_SHARED_REF || target->type == HK_TYPE_NULL_REF)
@@ -130,8 +130,8 @@ static enum hk_status check_shared(const struct hk_writer *w, const struct hk_te
     return HK_OK;
 }
 
-static enum hk_status check_tensor(const struct hk_writer *w, const struct hk_tensor *t,
-                                   size_t shared, struct hk_error *err)
+static enum hk_status check_new_tensor(const struct hk_writer *w, const struct hk_tensor *t,
+                                       size_t shared, struct hk_error *err)
 {
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
@@ -152,15 +152,15 @@ static enum hk_status check_tensor(const struct hk_writer *w, const struct hk_te
                        t->ndim);
     if (!hk_geometry(t, w->entry_count, &reporter, &g))
         return capture.status != HK_OK ? capture.status : HK_E_FORMAT;
-    return t->type == HK_TYPE_SHARED_REF ? check_shared(w, t, shared, err) : HK_OK;
+    return t->type == HK_TYPE_SHARED_REF ? check_shared_tensor(w, t, shared, err) : HK_OK;
 }
 
 enum hk_status hk_writer_add(struct hk_writer *w, const struct hk_tensor *t, size_t shared,
                              struct hk_error *err)
 {
-    enum hk_status status = check_tensor(w, t, shared, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = check_new_tensor(w, t, shared, err);
+    if (st != HK_OK)
+        return st;
     struct entry e = {.t = *t, .shared = shared};
     if (!hk_grow(&w->entries, &w->entry_room, w->entry_count + 1, sizeof *w->entries))
         return hk_fail_nomem(err);
@@ -173,12 +173,12 @@ enum hk_status hk_writer_add(struct hk_writer *w, const struct hk_tensor *t, siz
 
 /* ---- layout ---- */
 
-static struct hk_bytes pair_name(const void *table, size_t i)
+static struct hk_bytes pair_name_at(const void *table, size_t i)
 {
     return ((const struct pair *)table)[i].key;
 }
 
-static struct hk_bytes entry_name(const void *table, size_t i)
+static struct hk_bytes entry_name_at(const void *table, size_t i)
 {
     return ((const struct entry *)table)[i].t.name;
 }
@@ -197,14 +197,14 @@ static void note_duplicate(void *arg, size_t i, size_t first)
     *(size_t *)arg = i;
 }
 
-static enum hk_status settle_names(struct hk_writer *w, struct hk_error *err)
+static enum hk_status settle_new_names(struct hk_writer *w, struct hk_error *err)
 {
     struct hk_index x = {0};
     size_t again = SIZE_MAX;
-    if (!hk_index_build(&x, w->pairs, w->pair_count, pair_name, replace_pair, w))
+    if (!hk_index_build(&x, w->pairs, w->pair_count, pair_name_at, replace_pair, w))
         return hk_fail_nomem(err);
     hk_index_free(&x);
-    if (!hk_index_build(&x, w->entries, w->entry_count, entry_name, note_duplicate, &again))
+    if (!hk_index_build(&x, w->entries, w->entry_count, entry_name_at, note_duplicate, &again))
         return hk_fail_nomem(err);
     hk_index_free(&x);
     if (again != SIZE_MAX)
@@ -213,7 +213,7 @@ static enum hk_status settle_names(struct hk_writer *w, struct hk_error *err)
     return HK_OK;
 }
 
-static void size_head(struct hk_writer *w)
+static void measure_head(struct hk_writer *w)
 {
     struct hk_header *h = &w->header;
     for (size_t i = 0; i < w->pair_count; i++) {
@@ -231,7 +231,7 @@ static void size_head(struct hk_writer *w)
 }
 
 /* Place one section behind *END; sections of no bytes have no offset. */
-static bool place(uint64_t *end, uint64_t alignment, uint64_t size, uint64_t *offset)
+static bool place_section(uint64_t *end, uint64_t alignment, uint64_t size, uint64_t *offset)
 {
     *offset = 0;
     if (size == 0)
@@ -252,9 +252,9 @@ static bool place_entry(struct hk_writer *w, struct entry *e, uint64_t *end)
         return true;
     }
     uint64_t alignment = w->opt.alignment;
-    return place(end, alignment, t->data_size, &t->data_offset) &&
-           place(end, alignment, t->scale_size, &t->scale_offset) &&
-           place(end, alignment, t->residual_size, &t->residual_offset);
+    return place_section(end, alignment, t->data_size, &t->data_offset) &&
+           place_section(end, alignment, t->scale_size, &t->scale_offset) &&
+           place_section(end, alignment, t->residual_size, &t->residual_offset);
 }
 
 /* Bytes of all sections; UINT64_MAX where they are too many. */
@@ -284,7 +284,7 @@ static uint64_t head_room(const struct hk_writer *w)
     return weights_size(w) < SMALL_WEIGHTS ? SMALL_ROOM : ROOM;
 }
 
-static enum hk_status lay_out(struct hk_writer *w, struct hk_error *err)
+static enum hk_status lay_out_file(struct hk_writer *w, struct hk_error *err)
 {
     struct hk_header *h = &w->header;
     uint64_t head = h->tensor_toc_offset + h->tensor_toc_size;
@@ -302,7 +302,7 @@ static enum hk_status lay_out(struct hk_writer *w, struct hk_error *err)
                : hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "the file would be too large");
 }
 
-static void fill_header(struct hk_writer *w)
+static void fill_new_header(struct hk_writer *w)
 {
     struct hk_header *h = &w->header;
     h->version_major = 1;
@@ -321,10 +321,10 @@ static enum hk_status write_pair(struct hk_writer *w, const struct pair *pair, s
     fixed[0] = (uint8_t)pair->type;
     put32(fixed + 1, (uint32_t)pair->value.n);
     const struct hk_bytes pieces[] = {{key_len, 2}, pair->key, {fixed, 5}, pair->value};
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < 4; i++)
-        status = hk_out_write(w->out, pieces[i].p, pieces[i].n, err);
-    return status;
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < 4; i++)
+        st = hk_out_write(w->out, pieces[i].p, pieces[i].n, err);
+    return st;
 }
 
 static enum hk_status write_entry(struct hk_writer *w, const struct hk_tensor *t,
@@ -353,30 +353,30 @@ static enum hk_status write_entry(struct hk_writer *w, const struct hk_tensor *t
 }
 
 /* Zeros up to OFFSET of the file. */
-static enum hk_status pad_to(struct hk_writer *w, uint64_t offset, struct hk_error *err)
+static enum hk_status pad_output_to(struct hk_writer *w, uint64_t offset, struct hk_error *err)
 {
     static const uint8_t zeros[4096];
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     uint64_t at = hk_out_offset(w->out) - w->base;
-    while (status == HK_OK && at < offset) {
+    while (st == HK_OK && at < offset) {
         uint64_t n = offset - at < sizeof zeros ? offset - at : sizeof zeros;
-        status = hk_out_write(w->out, zeros, (size_t)n, err);
+        st = hk_out_write(w->out, zeros, (size_t)n, err);
         at += n;
     }
-    return status;
+    return st;
 }
 
 static enum hk_status write_head(struct hk_writer *w, struct hk_error *err)
 {
     uint8_t raw[HK_HEADER_SIZE];
     hk_encode_header(&w->header, raw);
-    enum hk_status status = hk_out_write(w->out, raw, sizeof raw, err);
-    for (size_t i = 0; status == HK_OK && i < w->pair_count; i++)
+    enum hk_status st = hk_out_write(w->out, raw, sizeof raw, err);
+    for (size_t i = 0; st == HK_OK && i < w->pair_count; i++)
         if (!w->pairs[i].dropped)
-            status = write_pair(w, &w->pairs[i], err);
-    for (size_t i = 0; status == HK_OK && i < w->entry_count; i++)
-        status = write_entry(w, &w->entries[i].t, err);
-    return status != HK_OK ? status : pad_to(w, w->header.tensor_data_offset, err);
+            st = write_pair(w, &w->pairs[i], err);
+    for (size_t i = 0; st == HK_OK && i < w->entry_count; i++)
+        st = write_entry(w, &w->entries[i].t, err);
+    return st != HK_OK ? st : pad_output_to(w, w->header.tensor_data_offset, err);
 }
 
 enum hk_status hk_writer_begin(struct hk_writer *w, struct hk_out *out, struct hk_error *err)
@@ -384,21 +384,21 @@ enum hk_status hk_writer_begin(struct hk_writer *w, struct hk_out *out, struct h
     static const char key[] = "hk.alignment";
     uint8_t value[8];
     put64(value, w->opt.alignment);
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (w->opt.alignment > 32768) /* does not fit the header's u16 */
-        status = append_pair(w, (struct hk_bytes){(const uint8_t *)key, sizeof key - 1},
-                             HK_META_INT64, (struct hk_bytes){value, sizeof value}, err);
-    if (status == HK_OK)
-        status = settle_names(w, err);
-    if (status != HK_OK)
-        return status;
-    size_head(w);
-    status = lay_out(w, err);
-    if (status == HK_OK)
-        status = hk_out_expect(out, w->size, err);
-    if (status != HK_OK)
-        return status;
-    fill_header(w);
+        st = append_pair(w, (struct hk_bytes){(const uint8_t *)key, sizeof key - 1}, HK_META_INT64,
+                         (struct hk_bytes){value, sizeof value}, err);
+    if (st == HK_OK)
+        st = settle_new_names(w, err);
+    if (st != HK_OK)
+        return st;
+    measure_head(w);
+    st = lay_out_file(w, err);
+    if (st == HK_OK)
+        st = hk_out_expect(out, w->size, err);
+    if (st != HK_OK)
+        return st;
+    fill_new_header(w);
     w->out = out;
     w->base = hk_out_offset(out);
     w->at = SIZE_MAX; /* no section yet: next_section() steps to the first */
@@ -413,7 +413,7 @@ uint64_t hk_writer_size(const struct hk_writer *w)
 /* ---- payloads ---- */
 
 /* Offset and size of section number AT. */
-static void section(const struct hk_writer *w, size_t at, uint64_t *offset, uint64_t *size)
+static void section_at(const struct hk_writer *w, size_t at, uint64_t *offset, uint64_t *size)
 {
     *offset = *size = 0;
     if (at == SECTIONS * w->entry_count) {
@@ -435,7 +435,7 @@ static bool next_section(struct hk_writer *w, uint64_t *offset)
 {
     while (w->at == SIZE_MAX || w->at < SECTIONS * w->entry_count) {
         w->at++;
-        section(w, w->at, offset, &w->left);
+        section_at(w, w->at, offset, &w->left);
         if (w->left > 0)
             return true;
     }
@@ -443,7 +443,7 @@ static bool next_section(struct hk_writer *w, uint64_t *offset)
 }
 
 /* Make the section of the next N bytes current and account for them. */
-static enum hk_status claim(struct hk_writer *w, uint64_t n, struct hk_error *err)
+static enum hk_status claim_payload(struct hk_writer *w, uint64_t n, struct hk_error *err)
 {
     if (w->out == NULL)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "payload before hk_writer_begin()");
@@ -451,9 +451,9 @@ static enum hk_status claim(struct hk_writer *w, uint64_t n, struct hk_error *er
         uint64_t offset;
         if (!next_section(w, &offset))
             return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "more payload than was described");
-        enum hk_status status = pad_to(w, offset, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = pad_output_to(w, offset, err);
+        if (st != HK_OK)
+            return st;
     }
     if (n > w->left)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "payload runs over the end of its section");
@@ -465,8 +465,8 @@ enum hk_status hk_writer_put(struct hk_writer *w, const void *p, size_t n, struc
 {
     if (n == 0)
         return HK_OK;
-    enum hk_status status = claim(w, n, err);
-    return status != HK_OK ? status : hk_out_write(w->out, p, n, err);
+    enum hk_status st = claim_payload(w, n, err);
+    return st != HK_OK ? st : hk_out_write(w->out, p, n, err);
 }
 
 enum hk_status hk_writer_copy(struct hk_writer *w, int fd, uint64_t offset, uint64_t n,
@@ -474,8 +474,8 @@ enum hk_status hk_writer_copy(struct hk_writer *w, int fd, uint64_t offset, uint
 {
     if (n == 0)
         return HK_OK;
-    enum hk_status status = claim(w, n, err);
-    return status != HK_OK ? status : hk_out_copy(w->out, fd, offset, n, err);
+    enum hk_status st = claim_payload(w, n, err);
+    return st != HK_OK ? st : hk_out_copy(w->out, fd, offset, n, err);
 }
 
 enum hk_status hk_writer_finish(struct hk_writer *w, struct hk_error *err)
