@@ -86,7 +86,8 @@ static int write_adapter_file(const struct convert_job *j, struct hk_file *paylo
 {
     struct hk_out *out;
     struct hk_error err;
-    if (tool_create(&out, j->out, j->base, j->force, &err) != HK_OK)
+    if (tool_check_output(j->out, j->in, &err) != HK_OK ||
+        tool_create(&out, j->out, j->base, j->force, &err) != HK_OK)
         return tool_error(tool_output_name(j->out), &err);
     if (hk_adapter_convert(payload, base, j->to, &j->options, out, &err) != HK_OK) {
         hk_out_discard(&out);

@@ -124,18 +124,8 @@ static int write_converted_stream(const struct convert_job *j, struct hk_file *f
  * tensors; and further tensors would make it another model. */
 static bool is_in_input_directory(const struct convert_job *j)
 {
-    struct stat in, out, parent;
-    char *copy = strdup(j->out);
-    if (copy == NULL)
-        tool_nomem();
-    char *slash = strrchr(copy, '/');
-    if (slash != NULL)
-        slash[slash == copy] = '\0';
-    bool inside = stat(j->in, &in) == 0 && S_ISDIR(in.st_mode) &&
-                  stat(slash != NULL ? copy : ".", &parent) == 0 && parent.st_dev == in.st_dev &&
-                  parent.st_ino == in.st_ino;
-    free(copy);
-    return inside &&
+    struct stat out;
+    return tool_is_in_directory(j->out, j->in) &&
            (j->to == HK_FORMAT_SAFETENSORS || (stat(j->out, &out) == 0 && !S_ISDIR(out.st_mode)));
 }
 

@@ -221,6 +221,21 @@ for s, f in zip(text, data):
     assert_files copy hard out soft x.hk
 }
 
+@test "no file of a model directory is written over" {
+    hk-convert --to hf "$FIX/models/stories260K-f16.gguf" hf
+    cp -r hf before
+    local o
+    ln -s hf/tokenizer.json link
+    for o in hf/config.json hf/tokenizer.json hf/model.safetensors ./hf/../hf/config.json link; do
+        t hk-dequant -f -o $o hf output_norm.weight
+        assert_fails 2 'the output is the input'
+    done
+    (cd hf && ! hk-dequant -f -o config.json . output_norm.weight 2>/dev/null) || fail 'written from inside'
+    diff -r hf before >&2
+    t hk-dequant -o hf/norm.f32 hf output_norm.weight
+    assert_status 0
+}
+
 @test "failing leaves nothing behind" {
     mkhk x.hk
     t hk-dequant -o nowhere/out x.hk a.bias

@@ -264,7 +264,16 @@ one peft one
 one/adapter_model.safetensors peft one
 one gguf one/adapter_model.safetensors
 one safetensors one/adapter_model.safetensors
+one gguf one/adapter_config.json
+one/adapter_model.safetensors gguf one/adapter_config.json
 ROWS
+    hk-convert base.gguf hf/
+    cp -r hf before
+    for out in hf/config.json hf/tokenizer.json hf/model.safetensors; do
+        t hk-convert -f --base hf --to gguf one $out
+        assert_fails 2 'the output is the input'
+    done
+    diff -r hf before
     diff -r one old
     assert_same one.gguf old.gguf
     assert_same base.gguf "$M"

@@ -135,10 +135,15 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err);
 /* A file without a name, in TMPDIR or /tmp, for what has to be read twice; the caller closes it. */
 enum hk_status tool_temporary(int *fd, struct hk_error *err);
 
+/* Whether DIR is a directory and PATH, which need not exist, an entry of it. */
+bool tool_is_in_directory(const char *path, const char *dir);
+/* HK_E_USE: PATH is INPUT ("-" is standard input), a file of the model or adapter that INPUT leads
+ * to or one beside its tensors in a directory of such, under whatever name. */
+enum hk_status tool_check_output(const char *path, const char *input, struct hk_error *err);
+
 /* Create output PATH ("-" is standard output) as hk_out_create() does, and have it removed if a
- * signal ends the program. Refuses to write over INPUT ("-" is standard input; may be NULL), or any
- * file of the model that it leads to, under whatever name, and to write binary data to a terminal.
- */
+ * signal ends the program. Refuses what tool_check_output() does of INPUT (may be NULL), and to
+ * write binary data to a terminal. */
 enum hk_status tool_create(struct hk_out **out, const char *path, const char *input, bool replace,
                            struct hk_error *err);
 

@@ -249,6 +249,66 @@ static bool is_file_of_model(const char *output, const char *input)
     return is;
 }
 
+bool tool_is_in_directory(const char *path, const char *dir)
+{
+    struct stat in, parent;
+    char *copy = strdup(path);
+    if (copy == NULL)
+        tool_nomem();
+    char *slash = strrchr(copy, '/');
+    if (slash != NULL)
+        slash[slash == copy] = '\0';
+    const bool inside = stat(dir, &in) == 0 && S_ISDIR(in.st_mode) &&
+                        stat(slash != NULL ? copy : ".", &parent) == 0 &&
+                        parent.st_dev == in.st_dev && parent.st_ino == in.st_ino;
+    free(copy);
+    return inside;
+}
+
+/* Whether PATH is the file NAME in DIR, or with PATH NULL whether there is one. */
+static bool is_named_in(const char *path, const char *dir, size_t dir_length, const char *name)
+{
+    char *file;
+    if (asprintf(&file, "%.*s/%s", (int)dir_length, dir, name) < 0)
+        tool_nomem();
+    const bool is = path != NULL ? same_file(path, file) : access(file, F_OK) == 0;
+    free(file);
+    return is;
+}
+
+/* Whether OUTPUT lies beside the tensors of INPUT and belongs to them: anything in a directory of
+ * Hugging Face's form or of PEFT's, and the configuration that an adapter file is read with. */
+static bool is_side_file(const char *output, const char *input)
+{
+    struct stat out, in;
+    const size_t n = strlen(input);
+    if (stat(output, &out) != 0 || !S_ISREG(out.st_mode) || stat(input, &in) != 0)
+        return false;
+    if (S_ISDIR(in.st_mode)) {
+        char *real = realpath(output, NULL);
+        const bool inside = real != NULL && tool_is_in_directory(real, input);
+        free(real);
+        return inside && (is_named_in(NULL, input, n, "config.json") ||
+                          is_named_in(NULL, input, n, "adapter_config.json"));
+    }
+    const char *slash = strrchr(input, '/');
+    return slash != NULL
+               ? is_named_in(output, input, (size_t)(slash - input), "adapter_config.json")
+               : is_named_in(output, ".", 1, "adapter_config.json");
+}
+
+enum hk_status tool_check_output(const char *path, const char *input, struct hk_error *err)
+{
+    if (tool_is_standard(input))
+        input = "/dev/stdin";
+    if (same_file(path, input) || is_file_of_model(path, input))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
+    if (is_side_file(path, input))
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "the output is the input: a file of its directory");
+    return HK_OK;
+}
+
 static bool is_terminal(const char *path)
 {
     struct stat st;
@@ -296,10 +356,9 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
     if (standard)
         return hk_out_fd(out, STDOUT_FILENO, err);
-    if (input != NULL && tool_is_standard(input))
-        input = "/dev/stdin";
-    if (input != NULL && (same_file(path, input) || is_file_of_model(path, input)))
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the output is the input file");
+    enum hk_status status = input != NULL ? tool_check_output(path, input, err) : HK_OK;
+    if (status != HK_OK)
+        return status;
     if (is_written_directly(path))
         return hk_out_create(out, path, replace ? HK_OUT_REPLACE : 0, err);
     catch_signals(remove_and_die);
@@ -308,7 +367,7 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
     for (size_t i = 0; i < DEADLY; i++)
         sigaddset(&block, deadly[i]);
     sigprocmask(SIG_BLOCK, &block, &before);
-    enum hk_status status = create_with_known_name(out, path, replace, err);
+    status = create_with_known_name(out, path, replace, err);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return status;
 }
