@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenizer/grow.h"
+#include "libhkfmt/base/grow.h"
 
 struct pattern {
     uint8_t *p;
@@ -90,7 +90,7 @@ void hke_stop_free(struct hke_stop **s)
 static enum hk_status reserve_text(struct hke_text *t, size_t more, struct hk_error *err)
 {
     size_t need;
-    if (__builtin_add_overflow(t->n, more, &need) || !hke_grow(&t->p, &t->capacity, need, 1))
+    if (__builtin_add_overflow(t->n, more, &need) || !hk_grow(&t->p, &t->capacity, need, 1))
         return hk_fail_nomem(err);
     return HK_OK;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "engine/tokenizer/characters.h"
-#include "engine/tokenizer/grow.h"
 #include "engine/tokenizer/nfc.h"
+#include "libhkfmt/base/grow.h"
 
 bool hke_is_added_type(enum hk_token_type type)
 {
@@ -100,7 +100,7 @@ static bool normalise_added(struct tok_added *a)
     bool good = true;
     for (uint32_t i = 0; i < a->n && good; i++) {
         struct hk_bytes text;
-        good = hke_normalise(&x, a->one[i].text, &text) && hke_grow(&a->own, &room, n + text.n, 1);
+        good = hke_normalise(&x, a->one[i].text, &text) && hk_grow(&a->own, &room, n + text.n, 1);
         if (!good)
             break;
         memcpy(a->own + n, text.p, text.n);

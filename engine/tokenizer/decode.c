@@ -2,16 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenizer/grow.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/tokenizer/vocabulary.h"
+#include "libhkfmt/base/grow.h"
 
 static enum hk_status append_to_text(struct hke_text *out, const uint8_t *p, size_t n,
                                      struct hk_error *err)
 {
     if (n == 0)
         return HK_OK;
-    if (!hke_grow(&out->p, &out->capacity, out->n + n, 1))
+    if (!hk_grow(&out->p, &out->capacity, out->n + n, 1))
         return hk_fail_nomem(err);
     memcpy(out->p + out->n, p, n);
     out->n += n;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "engine/tokenizer/grow.h"
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/hkmodel.h"
 
 /* Characters that are their own normal form and never combine with one before them, so that a new
@@ -53,7 +53,7 @@ static bool append_normal(struct tok_nfc *x, const uint8_t *p, size_t n)
 {
     if (n == 0)
         return true;
-    if (!hke_grow(&x->text, &x->capacity, x->n + n, 1))
+    if (!hk_grow(&x->text, &x->capacity, x->n + n, 1))
         return false;
     memcpy(x->text + x->n, p, n);
     x->n += n;
@@ -68,7 +68,7 @@ static bool decompose_stretch(struct tok_nfc *x, const uint8_t *p, size_t n)
     for (size_t i = 0; i < n;) {
         unsigned len = hk_utf8_length(p + i, p + n);
         int32_t code = (int32_t)hk_utf8_code(p + i, len);
-        if (!hke_grow(&x->code, &x->code_room, x->codes + LONGEST, sizeof *x->code))
+        if (!hk_grow(&x->code, &x->code_room, x->codes + LONGEST, sizeof *x->code))
             return false;
         utf8proc_ssize_t k = utf8proc_decompose_char(
             code, x->code + x->codes, LONGEST, UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &(int){0});
@@ -95,7 +95,7 @@ static int compare_mark_keys(const void *pa, const void *pb)
  * may be one long run of marks, so this sorts where utf8proc's own ordering moves one at a time. */
 static bool order_marks(struct tok_nfc *x, int32_t *code, size_t n)
 {
-    if (!hke_grow(&x->key, &x->key_room, n, sizeof *x->key))
+    if (!hk_grow(&x->key, &x->key_room, n, sizeof *x->key))
         return false;
     for (size_t i = 0; i < n; i++) /* 8 bits of class, 35 of position, 21 of code point */
         x->key[i] =

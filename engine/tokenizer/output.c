@@ -1,12 +1,12 @@
 /* What encoding a text gives, and how much work it may take. */
 #include "engine/tokenizer/output.h"
 
-#include "engine/tokenizer/grow.h"
+#include "libhkfmt/base/grow.h"
 
 enum hk_status hke_emit_token(struct tok_output *o, uint32_t id)
 {
     struct hke_ids *out = o->ids;
-    if (!hke_grow(&out->id, &out->capacity, out->n + 1, sizeof *out->id))
+    if (!hk_grow(&out->id, &out->capacity, out->n + 1, sizeof *out->id))
         return hk_fail_nomem(o->err);
     out->id[out->n++] = id;
     return HK_OK;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenizer/grow.h"
+#include "libhkfmt/base/grow.h"
 
 static bool is_escaped_space(const uint8_t *p, const uint8_t *end)
 {
@@ -140,7 +140,7 @@ static bool escape_spaces(struct hke_text *out, struct hk_bytes text, bool prefi
     for (size_t i = 0; i < text.n; i++)
         spaces += text.p[i] == ' ';
     out->n = text.n + 2 * spaces + prefix;
-    if (!hke_grow(&out->p, &out->capacity, out->n, 1))
+    if (!hk_grow(&out->p, &out->capacity, out->n, 1))
         return false;
     uint8_t *q = out->p;
     if (prefix) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/tokenizer/grow.h"
+#include "libhkfmt/base/grow.h"
 
 enum { PAIRS = 1 << 15 };
 
@@ -17,7 +17,7 @@ enum { PAIRS = 1 << 15 };
 
 static bool push_bigram(struct tok_words *w, struct tok_bigram b)
 {
-    if (!hke_grow(&w->heap, &w->heap_capacity, w->heap_n + 1, sizeof *w->heap))
+    if (!hk_grow(&w->heap, &w->heap_capacity, w->heap_n + 1, sizeof *w->heap))
         return false;
     size_t i = w->heap_n++;
     for (; i > 0 && w->heap[(i - 1) / 2].key > b.key; i = (i - 1) / 2)
@@ -100,7 +100,7 @@ static struct tok_symbol make_symbol(const struct hke_tokenizer *t, const uint8_
 
 static bool make_symbols(struct tok_words *w, const uint8_t *p, size_t n)
 {
-    if (!hke_grow(&w->symbol, &w->symbols, n, sizeof *w->symbol))
+    if (!hk_grow(&w->symbol, &w->symbols, n, sizeof *w->symbol))
         return false;
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; count++) {
@@ -204,7 +204,7 @@ static enum hk_status find_whole_word(struct tok_words *w, const uint8_t *p, siz
 {
     const struct hke_tokenizer *t = w->out->t;
     *id = TOK_NONE;
-    if (n > SIZE_MAX / 2 || !hke_grow(&w->spelled, &w->spelled_capacity, 2 * n, 1))
+    if (n > SIZE_MAX / 2 || !hk_grow(&w->spelled, &w->spelled_capacity, 2 * n, 1))
         return hk_fail_nomem(w->out->err);
     uint8_t *q = w->spelled;
     for (size_t i = 0; i < n; i++) {
