@@ -57,6 +57,8 @@ foreign='openssl/.*|zlib\.h|jansson\.h|pcre2\.h'
 none 'libhkfmt knows only libcrypto, zlib and jansson' \
     "$(system libhkfmt | grep -E " ($foreign)\$" | offends 'openssl/.*|zlib\.h|jansson\.h')"
 none 'kernels know no library' "$(system kernels | grep -E " ($foreign)\$")"
+none 'of the engine only cpu/sys.c asks for what is not POSIX' \
+    "$(system engine | grep -E ' (linux/.*|sys/(syscall|prctl|auxv)\.h)$' | grep -v '^engine/cpu/sys\.c ')"
 none 'engine knows only PCRE2' "$(system engine | grep -E " ($foreign)\$" | offends 'pcre2\.h')"
 
 finish
