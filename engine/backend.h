@@ -53,7 +53,8 @@ struct hke_backend {
                            const struct hke_runner_options *opt, struct hk_error *err);
     void (*close)(struct hke_runner *r);
 
-    /* Have room for POSITIONS of S, at most options.positions. Only this allocates. */
+    /* Have room for POSITIONS of S, at most options.positions. After open() only this
+     * allocates. */
     enum hk_status (*reserve)(struct hke_runner *r, struct hke_sequence *s, size_t positions,
                               struct hk_error *err);
     /* Free what S has; its past is lost. */
