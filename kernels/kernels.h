@@ -93,15 +93,15 @@ struct hkk_segment {
 
 /* Softmax-weighted values of one segment of a head's past, or of several merged. */
 struct hkk_attention {
-    float most;   /* largest score */
-    float weight; /* sum of e^(score - most) */
-    float *sum;   /* of values times e^(score - most), one for each value dimension */
+    float max;          /* of scores */
+    float denominator;  /* sum of e^(score - max) */
+    float *accumulator; /* sums of values times e^(score - max), one for each value dimension */
 };
 
 struct hkk_query {
     const float *q;           /* key_dim numbers */
     size_t visible;           /* positions of this segment that it attends to, 0..256 */
-    struct hkk_attention out; /* out.sum is the caller's; all three are overwritten */
+    struct hkk_attention out; /* out.accumulator is the caller's; all three are overwritten */
 };
 
 /* ---- the table of one level ---- */
@@ -126,11 +126,11 @@ struct hkk_table {
     void (*scale)(float *x, float s, size_t n);               /* x *= s */
     void (*silu_mul)(float *gate, const float *up, size_t n); /* gate = silu(gate) * up */
     void (*gelu_mul)(float *gate, const float *up, size_t n); /* the tanh form */
-    /* x[i] = e^(x[i] - most), most the largest of x; gives the sum of them. */
+    /* x[i] = e^(x[i] - max), max that of x; gives the sum of them. */
     float (*softmax)(float *x, size_t n);
-    /* Turn PAIRS pairs of X by angles given as cosine, sine, cosine, sine, ... A pair is x[2i],
+    /* Rotate PAIRS pairs of X by angles given as cosine, sine, cosine, sine, ... A pair is x[2i],
      * x[2i+1], or with NEOX x[i], x[i+pairs]. Elements past the pairs stay as they are. */
-    void (*rope)(float *x, const float *turn, size_t pairs, bool neox);
+    void (*rope)(float *x, const float *cos_sin, size_t pairs, bool neox);
 
     /* Halves, nearest even. */
     void (*to_half)(uint16_t *out, const float *x, size_t n);
@@ -141,7 +141,7 @@ struct hkk_table {
     void (*attend)(const struct hkk_segment *s, struct hkk_query *query, size_t n, void *scratch);
     /* Put the segment that follows into A. */
     void (*merge)(struct hkk_attention *a, const struct hkk_attention *next, size_t value_dim);
-    /* sum /= weight: the attended value. */
+    /* accumulator /= denominator: the attended value. */
     void (*finish)(struct hkk_attention *a, size_t value_dim);
 };
 

@@ -83,7 +83,7 @@ static void attend_first_block(const struct hke_pass *p, struct hke_worker *own,
     size_t group = group_size(p, r->step), count;
     set_queries(p, own, r, 0, &count);
     for (size_t i = 0; i < count; i++)
-        own->query[i].out.sum =
+        own->query[i].out.accumulator =
             attended_at(p, r->step, r->first + i / group, r->kv * group + i % group);
     attend_block(p, own, r, 0, count);
     for (size_t i = 0; i < count; i++)
@@ -98,7 +98,7 @@ static void attend_next_block(const struct hke_pass *p, struct hke_worker *own,
     const size_t in = set_queries(p, own, r, block, &count);
     const size_t skipped = (in - r->first) * group_size(p, r->step);
     for (size_t i = 0; i < count; i++)
-        own->query[i].out.sum = own->part + i * dim;
+        own->query[i].out.accumulator = own->part + i * dim;
     attend_block(p, own, r, block, count);
     for (size_t i = 0; i < count; i++)
         p->cpu->kernels->merge(&own->running[skipped + i], &own->query[i].out, dim);
@@ -161,8 +161,8 @@ static void merge_parts(const struct hke_pass *p, const struct hke_step *s, size
 {
     const size_t dim = cache_of(p, s)->value_dim, blocks = visible_blocks(p, from + t);
     struct hkk_attention all = *part_at(p, s, 0, t, head);
-    memcpy(attended_at(p, s, from + t, head), all.sum, dim * sizeof *all.sum);
-    all.sum = attended_at(p, s, from + t, head);
+    memcpy(attended_at(p, s, from + t, head), all.accumulator, dim * sizeof *all.accumulator);
+    all.accumulator = attended_at(p, s, from + t, head);
     for (size_t b = 1; b < blocks; b++)
         p->cpu->kernels->merge(&all, part_at(p, s, b, t, head), dim);
     p->cpu->kernels->finish(&all, dim);

@@ -62,7 +62,7 @@ static enum hk_status add_span(struct hke_cpu *c, struct hk_error *err)
     s->part = (void *)(base + cos_sin);
     float *accumulator = (void *)(base + cos_sin + part);
     for (size_t i = 0; i < parts; i++)
-        s->part[i] = (struct hkk_attention){.sum = accumulator + i * c->max_value_dim};
+        s->part[i] = (struct hkk_attention){.accumulator = accumulator + i * c->max_value_dim};
     float *out = s->cos_sin;
     for (size_t at = 0; at < HKE_BLOCK; at++)
         for (size_t i = 0; i < c->plan->ropes; out += 2 * c->plan->rope[i++].pairs)

@@ -7,7 +7,7 @@
 #include "kernels/arm/panel.h"
 #include "kernels/kernels.h"
 
-enum { TOKENS_MOST = UNITS * (MATRIX ? 2 : 1) };
+enum { MAX_UNIT_TOKENS = UNITS * (MATRIX ? 2 : 1) };
 
 struct form {
     int group;       /* elements with the same numbers: 16 or 32 */
@@ -47,7 +47,7 @@ ALWAYS void store_results_neon(const struct place *o, size_t t, float32x4x2_t v)
 }
 
 /* Sums over the N sixteens of columns from the I-th on. */
-ALWAYS void group_sums(const struct panel *p, const int8_t *const q[TOKENS_MOST], size_t i,
+ALWAYS void group_sums(const struct panel *p, const int8_t *const q[MAX_UNIT_TOKENS], size_t i,
                        size_t n, int units, bool two, int32x4_t out[UNITS][PANEL_PAIRS])
 {
     sums s[UNITS][PANEL_PAIRS];
@@ -61,8 +61,8 @@ ALWAYS void group_sums(const struct panel *p, const int8_t *const q[TOKENS_MOST]
         struct sixteen_acts x[UNITS];
 #pragma GCC unroll 2
         for (int u = 0; u < units; u++)
-            x[u] = two ? acts_of_two(q[2 * u % TOKENS_MOST] + 16 * j,
-                                     q[(2 * u + 1) % TOKENS_MOST] + 16 * j)
+            x[u] = two ? acts_of_two(q[2 * u % MAX_UNIT_TOKENS] + 16 * j,
+                                     q[(2 * u + 1) % MAX_UNIT_TOKENS] + 16 * j)
                        : acts_of_one(q[u] + 16 * j);
 #pragma GCC unroll 4
         for (int r = 0; r < PANEL_PAIRS; r++) {
@@ -102,8 +102,8 @@ ALWAYS void panel_small(const struct panel *p, const struct hkk_acts *a, size_t 
 {
     const int tokens = two ? 2 * units : units;
     const size_t groups = blocks * 32 / (size_t)f.group, each = (size_t)f.group / 16;
-    const int8_t *q[TOKENS_MOST];
-    float32x4x2_t v[TOKENS_MOST];
+    const int8_t *q[MAX_UNIT_TOKENS];
+    float32x4x2_t v[MAX_UNIT_TOKENS];
 #pragma GCC unroll 4
     for (int i = 0; i < tokens; i++) {
         q[i] = a->q + (t + (size_t)i) * a->cols + 32 * b;
@@ -151,7 +151,7 @@ ALWAYS void panel_super(const struct panel *p, const struct hkk_acts *a, size_t 
     (void)blocks; /* one */
     const int tokens = two ? 2 * units : units;
     const size_t each = (size_t)f.group / 16;
-    const int8_t *q[TOKENS_MOST];
+    const int8_t *q[MAX_UNIT_TOKENS];
     int32x4_t acc[UNITS][PANEL_PAIRS];
 #pragma GCC unroll 4
     for (int i = 0; i < tokens; i++)
@@ -199,7 +199,7 @@ typedef void multiply_fn(const struct panel *p, const struct hkk_acts *a, size_t
     {                                                                                              \
         const struct form f = {__VA_ARGS__};                                                       \
         size_t t = 0;                                                                              \
-        for (; t + TOKENS_MOST <= a->n; t += TOKENS_MOST)                                          \
+        for (; t + MAX_UNIT_TOKENS <= a->n; t += MAX_UNIT_TOKENS)                                  \
             each(p, a, b, blocks, t, o, f, UNITS, MATRIX);                                         \
         for (; MATRIX && t + 2 <= a->n; t += 2)                                                    \
             each(p, a, b, blocks, t, o, f, 1, MATRIX);                                             \

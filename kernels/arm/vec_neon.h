@@ -159,7 +159,7 @@ static inline float v_sum(vec v)
     return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
-static inline float v_top(vec v)
+static inline float v_reduce_max(vec v)
 {
     float32x4_t four = larger_lanes(larger_lanes(v.a, v.c), larger_lanes(v.b, v.d));
     float32x4_t two = larger_lanes(four, vextq_f32(four, four, 2));

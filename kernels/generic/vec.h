@@ -133,7 +133,7 @@ static inline float v_sum(vec v)
 }
 
 /* The largest lane by the same tree; v_max's rule for NaN. */
-static inline float v_top(vec v)
+static inline float v_reduce_max(vec v)
 {
     for (int step = 8; step > 0; step /= 2)
         for (int l = 0; l < step; l++)

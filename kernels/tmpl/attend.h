@@ -2,7 +2,7 @@
  *
  * Scores: lane = position of a tile; acc = fma(q[d], key[d], acc) for d = 0, 1, ..., then times the
  * scale. The largest is found as in softmax, positions past the visible ones being -infinity; the
- * weights e^(score - most) are added in 16 lanes, zeros past the visible ones, and by v_sum's tree.
+ * weights e^(score - max) are added in 16 lanes, zeros past the visible ones, and by v_sum's tree.
  * Values: sum[i] = fma(weight, value[i], sum[i]) over the positions in sequence, from 0. What lies
  * past a query's visible positions is read at most as part of the last tile, and never counts.
  *
@@ -17,10 +17,10 @@
 
 enum {
     GROUP = 6, /* queries of a block where there are many */
-    GROUPS_MOST = HKK_QUERIES / GROUP,
-    FEW_MOST = 8,                /* queries that are few */
+    MAX_GROUPS = HKK_QUERIES / GROUP,
+    MAX_FEW = 8,                 /* queries that are few */
     FEW_BLOCK = 4 * ATTEND_WIDE, /* queries times sixteens of such a block */
-    SIXTEENS_MOST = 8,
+    MAX_SIXTEENS = 8,
     TILES_AHEAD = 8, /* how far few queries fetch ahead */
     VALUES_AHEAD = 16,
     WIDE_FLOATS = 2048 * (ATTEND_WIDE > 2 ? 4 : 2), /* of values, widened at once */
@@ -31,8 +31,8 @@ _Static_assert(HKK_QUERIES % GROUP == 0, "scores have a row for each query of th
 /* Queries that are met together; a row of scores, later weights, for each. */
 struct group {
     const float *q[GROUP];
-    float *scores[GROUP], *sum[GROUP];
-    size_t most, least; /* positions that any sees, that all see */
+    float *scores[GROUP], *accumulator[GROUP];
+    size_t max_visible, min_visible; /* positions that any sees, that all see */
 };
 
 /* The parts of scratch. */
@@ -68,7 +68,7 @@ BLOCK void add_sixteens(vec *acc, const float *const *x, const struct sixteens *
                         int nj)
 {
     for (size_t k = 0; k < n; k++) {
-        vec row[SIXTEENS_MOST];
+        vec row[MAX_SIXTEENS];
 #pragma GCC unroll 8
         for (int j = 0; j < nj; j++) {
             row[j] = sixteen(m, k * m->row + (size_t)j * m->next);
@@ -89,7 +89,7 @@ BLOCK void add_sixteens(vec *acc, const float *const *x, const struct sixteens *
 BLOCK void score_block(const struct hkk_segment *s, const struct group *g, struct sixteens keys,
                        size_t at, int nq, int nt)
 {
-    vec acc[GROUP * SIXTEENS_MOST];
+    vec acc[GROUP * MAX_SIXTEENS];
     const float *q[GROUP];
 #pragma GCC unroll 48
     for (int i = 0; i < nq * nt; i++)
@@ -111,38 +111,38 @@ BLOCK void score_block(const struct hkk_segment *s, const struct group *g, struc
 BLOCK void value_block(const struct group *g, struct sixteens values, size_t from, size_t to,
                        size_t dim, int nq, int nd)
 {
-    vec acc[GROUP * SIXTEENS_MOST];
+    vec acc[GROUP * MAX_SIXTEENS];
     const float *weights[GROUP];
 #pragma GCC unroll 6
     for (int i = 0; i < nq; i++) {
         weights[i] = g->scores[i] + from;
 #pragma GCC unroll 8
         for (int j = 0; j < nd; j++)
-            acc[i * nd + j] = v_load(g->sum[i] + dim + 16 * (size_t)j);
+            acc[i * nd + j] = v_load(g->accumulator[i] + dim + 16 * (size_t)j);
     }
     add_sixteens(acc, weights, &values, to - from, nq, nd);
 #pragma GCC unroll 6
     for (int i = 0; i < nq; i++)
 #pragma GCC unroll 8
         for (int j = 0; j < nd; j++)
-            v_store(g->sum[i] + dim + 16 * (size_t)j, acc[i * nd + j]);
+            v_store(g->accumulator[i] + dim + 16 * (size_t)j, acc[i * nd + j]);
 }
 
-/* Scores to weights: most and weight of OUT. */
+/* Scores to weights: max and denominator of OUT. */
 static inline void FN(weigh)(struct hkk_query *query, float *scores)
 {
     const vec least = v_set(-INFINITY);
-    vec most = least, sum = v_set(0);
+    vec max = least, sum = v_set(0);
     for (size_t at = 0; at < query->visible; at += HKK_TILE)
-        most = v_max(v_first(v_load(scores + at), least, query->visible - at), most);
-    query->out.most = v_top(most);
-    most = v_set(query->out.most);
+        max = v_max(v_first(v_load(scores + at), least, query->visible - at), max);
+    query->out.max = v_reduce_max(max);
+    max = v_set(query->out.max);
     for (size_t at = 0; at < query->visible; at += HKK_TILE) {
-        vec e = v_first(v_exp_low(v_sub(v_load(scores + at), most)), v_set(0), query->visible - at);
+        vec e = v_first(v_exp_low(v_sub(v_load(scores + at), max)), v_set(0), query->visible - at);
         sum = v_add(sum, e);
         v_store(scores + at, e);
     }
-    query->out.weight = v_sum(sum);
+    query->out.denominator = v_sum(sum);
 }
 
 /* ---- few queries ---- */
@@ -165,11 +165,11 @@ BLOCK struct sixteens values_at(const struct hkk_segment *s, size_t at, size_t d
 
 BLOCK void few_scores(const struct hkk_segment *s, const struct group *g, int nq)
 {
-    const int nt = FEW_BLOCK / nq < SIXTEENS_MOST ? FEW_BLOCK / nq : SIXTEENS_MOST;
-    size_t at = 0, most = (g->most + HKK_TILE - 1) / HKK_TILE * HKK_TILE;
-    for (; at + HKK_TILE * (size_t)nt <= most; at += HKK_TILE * (size_t)nt)
+    const int nt = FEW_BLOCK / nq < MAX_SIXTEENS ? FEW_BLOCK / nq : MAX_SIXTEENS;
+    size_t at = 0, max = (g->max_visible + HKK_TILE - 1) / HKK_TILE * HKK_TILE;
+    for (; at + HKK_TILE * (size_t)nt <= max; at += HKK_TILE * (size_t)nt)
         score_block(s, g, tiles_at(s, at), at, nq, nt);
-    for (; at < most; at += HKK_TILE)
+    for (; at < max; at += HKK_TILE)
         score_block(s, g, tiles_at(s, at), at, nq, 1);
 }
 
@@ -177,7 +177,7 @@ BLOCK void few_scores(const struct hkk_segment *s, const struct group *g, int nq
 BLOCK void few_values(const struct hkk_segment *s, const struct group *g, size_t from, size_t to,
                       int nq)
 {
-    const int nd = FEW_BLOCK / nq < SIXTEENS_MOST ? FEW_BLOCK / nq : SIXTEENS_MOST;
+    const int nd = FEW_BLOCK / nq < MAX_SIXTEENS ? FEW_BLOCK / nq : MAX_SIXTEENS;
     const size_t dims = from < to ? s->value_dim : 0, each = 16 * (size_t)nd;
     size_t i = 0;
     for (; i + each <= dims; i += each)
@@ -197,7 +197,7 @@ static inline void FN(value_tail)(const struct hkk_segment *s, struct hkk_query 
     for (size_t at = 0; at < query->visible; at++)
         acc =
             v_fma(v_set(weights[at]), v_load_half_some(s->values + at * s->value_dim + i, n), acc);
-    v_store_some(query->out.sum + i, acc, n);
+    v_store_some(query->out.accumulator + i, acc, n);
 }
 
 /* What the queries of G do not have in common: positions from LEAST on, and the tail. */
@@ -205,8 +205,8 @@ static void FN(attend_rest)(const struct hkk_segment *s, const struct group *g,
                             struct hkk_query *query, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct group one = {.scores = {g->scores[i]}, .sum = {g->sum[i]}};
-        few_values(s, &one, g->least, query[i].visible, 1);
+        const struct group one = {.scores = {g->scores[i]}, .accumulator = {g->accumulator[i]}};
+        few_values(s, &one, g->min_visible, query[i].visible, 1);
         if (s->value_dim % 16 > 0)
             FN(value_tail)(s, query + i, g->scores[i]);
     }
@@ -216,16 +216,16 @@ static void FN(attend_rest)(const struct hkk_segment *s, const struct group *g,
 static void FN(gather)(struct group *g, const struct hkk_segment *s, struct hkk_query *query,
                        size_t n, const struct room *room, float *scores)
 {
-    g->most = 0;
-    g->least = HKK_SEGMENT;
+    g->max_visible = 0;
+    g->min_visible = HKK_SEGMENT;
     for (size_t i = 0; i < GROUP; i++) {
         const struct hkk_query *q = query + fewer(i, n - 1);
-        g->most = q->visible > g->most ? q->visible : g->most;
-        g->least = fewer(q->visible, g->least);
+        g->max_visible = q->visible > g->max_visible ? q->visible : g->max_visible;
+        g->min_visible = fewer(q->visible, g->min_visible);
         g->q[i] = q->q;
         g->scores[i] = scores + i * HKK_SEGMENT;
-        g->sum[i] = i < n ? q->out.sum : room->sum;
-        memset(g->sum[i], 0, s->value_dim * sizeof *g->sum[i]);
+        g->accumulator[i] = i < n ? q->out.accumulator : room->sum;
+        memset(g->accumulator[i], 0, s->value_dim * sizeof *g->accumulator[i]);
     }
 }
 
@@ -238,7 +238,7 @@ static void FN(gather)(struct group *g, const struct hkk_segment *s, struct hkk_
         few_scores(s, &g, nq);                                                                     \
         for (int i = 0; i < nq; i++)                                                               \
             FN(weigh)(query + i, g.scores[i]);                                                     \
-        few_values(s, &g, 0, g.least, nq);                                                         \
+        few_values(s, &g, 0, g.min_visible, nq);                                                   \
         FN(attend_rest)(s, &g, query, nq);                                                         \
     }
 
@@ -269,14 +269,14 @@ static void FN(many_scores)(const struct hkk_segment *s, const struct group *g, 
                             float *wide)
 {
     const size_t each = HKK_TILE * ATTEND_WIDE;
-    size_t most = 0;
+    size_t max = 0;
     for (size_t i = 0; i < groups; i++)
-        most = g[i].most > most ? g[i].most : most;
-    for (size_t at = 0; at < most; at += each) {
-        size_t n = fewer(ATTEND_WIDE, (most - at + HKK_TILE - 1) / HKK_TILE);
+        max = g[i].max_visible > max ? g[i].max_visible : max;
+    for (size_t at = 0; at < max; at += each) {
+        size_t n = fewer(ATTEND_WIDE, (max - at + HKK_TILE - 1) / HKK_TILE);
         widened(wide, tiles_at(s, at), s->key_dim, n);
         for (size_t i = 0; i < groups; i++) {
-            size_t left = g[i].most > at ? g[i].most - at : 0;
+            size_t left = g[i].max_visible > at ? g[i].max_visible - at : 0;
             if (left > each - HKK_TILE)
                 score_block(s, g + i, rows_at(wide, each), at, GROUP, ATTEND_WIDE);
             else
@@ -291,15 +291,15 @@ BLOCK void many_values(const struct hkk_segment *s, const struct group *g, size_
                        float *wide, size_t dim, int nd)
 {
     const size_t each = WIDE_FLOATS / (16 * (size_t)nd);
-    size_t most = 0;
+    size_t max = 0;
     for (size_t i = 0; i < groups; i++)
-        most = g[i].least > most ? g[i].least : most;
-    for (size_t from = 0; from < most; from += each) {
-        size_t to = fewer(from + each, most);
+        max = g[i].min_visible > max ? g[i].min_visible : max;
+    for (size_t from = 0; from < max; from += each) {
+        size_t to = fewer(from + each, max);
         struct sixteens values = widened(wide, values_at(s, from, dim), to - from, (size_t)nd);
         for (size_t i = 0; i < groups; i++)
-            if (from < g[i].least)
-                value_block(g + i, values, from, fewer(to, g[i].least), dim, GROUP, nd);
+            if (from < g[i].min_visible)
+                value_block(g + i, values, from, fewer(to, g[i].min_visible), dim, GROUP, nd);
     }
 }
 
@@ -307,7 +307,7 @@ BLOCK void many_values(const struct hkk_segment *s, const struct group *g, size_
 static void FN(attend_many)(const struct hkk_segment *s, struct hkk_query *query, size_t n,
                             const struct room *room)
 {
-    struct group g[GROUPS_MOST];
+    struct group g[MAX_GROUPS];
     size_t groups = (n + GROUP - 1) / GROUP, dim = 0;
     for (size_t i = 0; i < groups; i++)
         FN(gather)
@@ -331,7 +331,7 @@ static void FN(attend)(const struct hkk_segment *s, struct hkk_query *query, siz
     float *wide = scratch;
     const struct room room = {wide, wide + HKK_QUERIES * HKK_SEGMENT,
                               wide + HKK_QUERIES * HKK_SEGMENT + dims};
-    for (; n > FEW_MOST; query += fewer(n, HKK_QUERIES), n -= fewer(n, HKK_QUERIES))
+    for (; n > MAX_FEW; query += fewer(n, HKK_QUERIES), n -= fewer(n, HKK_QUERIES))
         FN(attend_many)(s, query, fewer(n, HKK_QUERIES), &room);
     for (; n >= 4; query += 4, n -= 4)
         FN(attend_4)(s, query, &room);

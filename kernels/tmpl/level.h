@@ -26,7 +26,7 @@
 #define v_power FN(v_power)
 #define v_first FN(v_first)
 #define v_sum FN(v_sum)
-#define v_top FN(v_top)
+#define v_reduce_max FN(v_reduce_max)
 #define v_magnitude FN(v_magnitude)
 #define v_store_q FN(v_store_q)
 #define i_set FN(i_set)

@@ -45,8 +45,8 @@ static void FN(scale)(float *x, float s, size_t n)
     v_store_some(x + i, v_mul(v_load_some(x + i, n % 16), v_set(s)), n % 16);
 }
 
-/* Lane by lane top = x > top ? x : top from -infinity, then the tree of v_top: a NaN never counts.
- * Then e^(x - top), added lane by lane, zeros in the tail, and the tree of v_sum. */
+/* Lane by lane top = x > top ? x : top from -infinity, then the tree of v_reduce_max: a NaN never
+ * counts. Then e^(x - top), added lane by lane, zeros in the tail, and the tree of v_sum. */
 static float FN(softmax)(float *x, size_t n)
 {
     const vec least = v_set(-INFINITY);
@@ -55,7 +55,7 @@ static float FN(softmax)(float *x, size_t n)
     for (; i + 16 <= n; i += 16)
         top = v_max(v_load(x + i), top);
     vec tail = v_load_some(x + i, rest);
-    top = v_set(v_top(v_max(v_first(tail, least, rest), top)));
+    top = v_set(v_reduce_max(v_max(v_first(tail, least, rest), top)));
     for (i = 0; i + 16 <= n; i += 16) {
         vec e = v_exp(v_sub(v_load(x + i), top));
         sum = v_add(sum, e);
@@ -67,21 +67,21 @@ static float FN(softmax)(float *x, size_t n)
 }
 
 /* a' = fma(a, cos, -(b * sin)), b' = fma(a, sin, b * cos). */
-static inline void FN(turn)(float *a, float *b, const float *turn)
+static inline void FN(rotate_pair)(float *a, float *b, const float *cos_sin)
 {
-    float x = *a, y = *b, s = y * turn[1], c = y * turn[0];
-    *a = fmaf(x, turn[0], -s);
-    *b = fmaf(x, turn[1], c);
+    float x = *a, y = *b, s = y * cos_sin[1], c = y * cos_sin[0];
+    *a = fmaf(x, cos_sin[0], -s);
+    *b = fmaf(x, cos_sin[1], c);
 }
 
-static void FN(rope)(float *x, const float *turn, size_t pairs, bool neox)
+static void FN(rope)(float *x, const float *cos_sin, size_t pairs, bool neox)
 {
     if (neox)
         for (size_t i = 0; i < pairs; i++)
-            FN(turn)(x + i, x + pairs + i, turn + 2 * i);
+            FN(rotate_pair)(x + i, x + pairs + i, cos_sin + 2 * i);
     else
         for (size_t i = 0; i < pairs; i++)
-            FN(turn)(x + 2 * i, x + 2 * i + 1, turn + 2 * i);
+            FN(rotate_pair)(x + 2 * i, x + 2 * i + 1, cos_sin + 2 * i);
 }
 
 static void FN(to_half)(uint16_t *out, const float *x, size_t n)

@@ -6,8 +6,8 @@
 #include "kernels/x86/amx_super.h"
 
 enum {
-    MOST_TOKENS = 512, /* at once: a multiple of 32 */
-    GROUPS = 4,        /* of 16 rows, unpacked together; fewer where they have two planes */
+    MAX_TOKENS = 512, /* at once: a multiple of 32 */
+    GROUPS = 4,       /* of 16 rows, unpacked together; fewer where they have two planes */
     SUPER_GROUPS = 2,
 };
 
@@ -34,8 +34,8 @@ static const struct shape small = {&tiles_of_64, 256, 8, GROUPS, FN(small_chunk)
 /* Scratch of a product with N tokens, beside the tokens. */
 static inline size_t work_bytes(size_t n)
 {
-    size_t most = up_to(n < MOST_TOKENS ? n : MOST_TOKENS, 32);
-    return GROUPS * (sizeof(struct rows) + most * 16 * sizeof(float)) + sizeof(struct packed);
+    size_t max = up_to(n < MAX_TOKENS ? n : MAX_TOKENS, 32);
+    return GROUPS * (sizeof(struct rows) + max * 16 * sizeof(float)) + sizeof(struct packed);
 }
 
 /* GROUPS groups of rows from ROW on, of which COUNT rows exist. */
@@ -73,9 +73,9 @@ static __attribute__((noinline)) void FN(tiles)(struct tile_product *p, const st
     memset(p->rows, 0, GROUPS * sizeof *p->rows);
     stored();
     _tile_loadconfig(shape->config);
-    for (size_t r = row0, most = 16 * shape->groups; r < row0 + rows; r += most) {
+    for (size_t r = row0, max = 16 * shape->groups; r < row0 + rows; r += max) {
         size_t left = row0 + rows - r;
-        p->out.count = left < most ? left : most;
+        p->out.count = left < max ? left : max;
         p->out.y = y + r;
         chunk_of_rows(p, w, r, row_bytes, shape, pack);
     }
@@ -101,8 +101,8 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
         return;
     }
     const struct tokens all = tokens_of(a, scratch + work_bytes(a->n));
-    for (size_t t = 0; t < a->n; t += MOST_TOKENS) {
-        size_t n = a->n - t < MOST_TOKENS ? a->n - t : MOST_TOKENS;
+    for (size_t t = 0; t < a->n; t += MAX_TOKENS) {
+        size_t n = a->n - t < MAX_TOKENS ? a->n - t : MAX_TOKENS;
         struct tile_product p = {.a = a, .s = tokens_from(&all, t / 16, n)};
         p.out.n = n;
         p.out.stride = stride;
@@ -128,7 +128,7 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
         for (size_t r = 0; r < count; r++)                                                         \
             pack_small(p->packed, out, r, row + r * row_bytes, b, blocks, HKK_##SYMBOL,            \
                        sizeof(struct hk_##type), f, codes_##type);                                 \
-        turn_small(p->packed, out, 8);                                                             \
+        transpose_small(p->packed, out, 8);                                                        \
     }                                                                                              \
     MATMUL(type, SYMBOL, shape)
 
@@ -154,7 +154,7 @@ static void FN(pack_nvfp4)(const struct tile_product *p, const uint8_t *row, siz
     size_t blocks = p->a->blocks - b < 4 ? p->a->blocks - b : 4;
     for (size_t r = 0; r < count; r++)
         pack_nvfp4(p->packed, out, r, row + r * row_bytes, b, blocks);
-    turn_small(p->packed, out, 4);
+    transpose_small(p->packed, out, 4);
 }
 
 MATMUL(nvfp4, NVFP4, nvfp4)
@@ -167,7 +167,7 @@ MATMUL(nvfp4, NVFP4, nvfp4)
         for (size_t r = 0; r < count; r++)                                                         \
             pack_super(p->packed, out, r, row + r * row_bytes + b * sizeof(struct hk_##type), f,   \
                        codes_##type);                                                              \
-        turn_super(p->packed, out, f);                                                             \
+        transpose_super(p->packed, out, f);                                                        \
     }                                                                                              \
     MATMUL(type, SYMBOL, shape)
 

@@ -15,7 +15,7 @@ struct small_step {
     struct two x;
     const struct rows *rows;
     size_t pair; /* of blocks, in the chunk */
-    bool turn;   /* of other weights: they have to be loaded */
+    bool load;   /* of other weights: they have to be loaded */
     bool first, last;
 };
 
@@ -53,7 +53,7 @@ ALWAYS void small_step(const struct tile_product *p, const struct small_step *s,
                        bool minimums)
 {
     __m512 v[16];
-    if (s->turn) {
+    if (s->load) {
         const int8_t *w = s->rows->pairs[s->pair][0];
         _tile_loadd(6, w, 64);
         _tile_loadd(7, w + 64 * wide, 64);
@@ -101,15 +101,15 @@ ALWAYS void small_rest(const struct tile_product *p, const struct small_step *s,
 }
 
 /* A step with weights that are not there yet, of the tokens from tile T on. */
-ALWAYS struct small_step small_turn(const struct tile_product *p, size_t t, size_t group,
-                                    size_t pair, size_t block, size_t column, size_t wide)
+ALWAYS struct small_step first_small_step(const struct tile_product *p, size_t t, size_t group,
+                                          size_t pair, size_t block, size_t column, size_t wide)
 {
     size_t each = wide == 8 ? 2 : 1;
     return (struct small_step){
         .x = two_tiles(p, t, group, block + each * pair, column + 8 * wide * pair),
         .rows = p->rows + group,
         .pair = pair,
-        .turn = true,
+        .load = true,
         .first = p->out.first && pair == 0,
         .last = p->out.last && pair == 3,
     };
@@ -120,14 +120,14 @@ ALWAYS void small_chunk(const struct tile_product *p, size_t block, size_t colum
                         bool minimums)
 {
     _Alignas(64) int32_t sums[4][16][16]; /* [tile of tokens, block] */
-    struct small_step s = small_turn(p, 0, 0, 0, block, column, wide), before = s;
+    struct small_step s = first_small_step(p, 0, 0, 0, block, column, wide), before = s;
     small_step(p, &s, NULL, sums, wide, minimums);
     for (size_t from = 0; from < p->s.tiles; from += PASSING)
         for (size_t group = 0; group < p->groups; group++)
             for (size_t pair = 0; pair < 4; pair++) {
                 size_t end = from + PASSING < p->s.tiles ? from + PASSING : p->s.tiles;
-                s = small_turn(p, from, group, pair, block, column, wide);
-                for (; s.x.t < end; s.x.t += 2, s.turn = false) {
+                s = first_small_step(p, from, group, pair, block, column, wide);
+                for (; s.x.t < end; s.x.t += 2, s.load = false) {
                     if (s.x.t + group + pair > 0)
                         small_step(p, &s, &before, sums, wide, minimums);
                     before = s;

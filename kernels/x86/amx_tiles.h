@@ -33,7 +33,7 @@ ALWAYS void stored(void)
 }
 
 /* Rows and columns of a square of 32-bit lanes change places. */
-ALWAYS void turn_16(__m512i v[16])
+ALWAYS void transpose_16(__m512i v[16])
 {
     __m512i w[16];
 #pragma GCC unroll 8

@@ -30,12 +30,12 @@ struct packed { /* rows before they are turned */
 };
 
 /* Sixteen rows of 64 columns from COLUMN on. */
-ALWAYS void turn_codes(const struct packed *p, size_t column, __m512i v[16])
+ALWAYS void transpose_codes(const struct packed *p, size_t column, __m512i v[16])
 {
 #pragma GCC unroll 16
     for (size_t r = 0; r < 16; r++)
         v[r] = _mm512_load_si512(p->code[r] + column);
-    turn_16(v);
+    transpose_16(v);
 }
 
 /* ---- blocks of 32 ---- */
@@ -71,12 +71,12 @@ ALWAYS void pack_nvfp4(struct packed *p, struct rows *w, size_t r, const uint8_t
 }
 
 /* Codes of blocks of 4 * WIDE columns to pairs of them, 256 columns or 128. */
-ALWAYS void turn_small(const struct packed *p, struct rows *w, size_t wide)
+ALWAYS void transpose_small(const struct packed *p, struct rows *w, size_t wide)
 {
 #pragma GCC unroll 1
     for (size_t g = 0; g < wide / 2; g++) {
         __m512i v[16];
-        turn_codes(p, 64 * g, v);
+        transpose_codes(p, 64 * g, v);
 #pragma GCC unroll 16
         for (size_t k = 0; k < 16; k++) {
             size_t pair = (16 * g + k) / (2 * wide), at = k % (2 * wide);
@@ -146,12 +146,12 @@ ALWAYS void scale_group(struct rows *w, size_t g, __m512i pair, int upper, struc
 }
 
 /* From packed rows to tiles. */
-ALWAYS void turn_super(const struct packed *p, struct rows *w, struct plan f)
+ALWAYS void transpose_super(const struct packed *p, struct rows *w, struct plan f)
 {
     __m512i v[16];
 #pragma GCC unroll 1
     for (size_t g = 0; g < 4; g++) {
-        turn_codes(p, 64 * g, v);
+        transpose_codes(p, 64 * g, v);
 #pragma GCC unroll 16
         for (size_t k = 0; k < 16; k++)
             _mm512_store_si512(w->low[16 * g + k], v[k]);
@@ -159,7 +159,7 @@ ALWAYS void turn_super(const struct packed *p, struct rows *w, struct plan f)
 #pragma GCC unroll 16
     for (size_t r = 0; r < 16; r++)
         v[r] = _mm512_loadu_si512(p->scale[r]);
-    turn_16(v);
+    transpose_16(v);
 #pragma GCC unroll 8
     for (size_t j = 0; j < 8; j++) {
         scale_group(w, 2 * j, v[j], 0, f);

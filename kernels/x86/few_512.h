@@ -48,7 +48,7 @@ ALWAYS __m512i bytes_512(int x)
 }
 
 /* In each 128-bit lane: dword i of v[k] becomes dword k of v[i]. */
-ALWAYS void turn_4(__m512i v[4])
+ALWAYS void transpose_4(__m512i v[4])
 {
     __m512i a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
     __m512i c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);
@@ -252,7 +252,7 @@ ALWAYS void nvfp4_dots_16(const uint8_t *p, size_t stride, const int8_t *q, __m5
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
         v[i] = _mm512_sub_epi32(v[i], more);
-    turn_4(v);
+    transpose_4(v);
     dot[0] = _mm512_add_epi32(v[0], v[1]);
     dot[1] = _mm512_add_epi32(v[2], v[3]);
 }

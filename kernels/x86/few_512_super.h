@@ -359,7 +359,7 @@ ALWAYS void sixteen_heads(const uint8_t *p, size_t stride, __m512i v[4])
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
         v[i] = load_four_rows(p + (size_t)i * stride, stride);
-    turn_4(v);
+    transpose_4(v);
 }
 
 /* q4_k and q5_k. */

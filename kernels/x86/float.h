@@ -82,7 +82,7 @@ ALWAYS void float_stream(const uint8_t *w, size_t row_bytes, const float *x, siz
 ALWAYS void float_few(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a, float *y,
                       size_t stride, size_t size, widen_fn *widen, int nr)
 {
-    enum { MOST = PART_TOKENS };
+    enum { MAX = PART_TOKENS };
     switch (a->n) {
     case 1:
         float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 1);
@@ -94,13 +94,13 @@ ALWAYS void float_few(const uint8_t *w, size_t row_bytes, const struct hkk_acts 
         float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 3);
         break;
     case 4:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MOST < 4 ? 1 : 4);
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MAX < 4 ? 1 : 4);
         break;
     case 5:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MOST < 5 ? 1 : 5);
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MAX < 5 ? 1 : 5);
         break;
     case 6:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MOST < 6 ? 1 : 6);
+        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MAX < 6 ? 1 : 6);
         break;
     default:
         break;
@@ -215,9 +215,9 @@ ALWAYS void float_parts(const float *w, const float *x, size_t steps, float *to,
 static __attribute__((noinline)) void FN(float_tile)(const float *w, const float *x, size_t steps,
                                                      float *to, bool first, size_t nt)
 {
-    enum { MOST = PART_TOKENS };
-    if (nt == MOST)
-        float_parts(w, x, steps, to, first, MOST);
+    enum { MAX = PART_TOKENS };
+    if (nt == MAX)
+        float_parts(w, x, steps, to, first, MAX);
     else if (nt == 1)
         float_parts(w, x, steps, to, first, 1);
     else if (nt == 2)
@@ -225,9 +225,9 @@ static __attribute__((noinline)) void FN(float_tile)(const float *w, const float
     else if (nt == 3)
         float_parts(w, x, steps, to, first, 3);
     else if (nt == 4)
-        float_parts(w, x, steps, to, first, MOST < 4 ? 1 : 4);
+        float_parts(w, x, steps, to, first, MAX < 4 ? 1 : 4);
     else
-        float_parts(w, x, steps, to, first, MOST < 5 ? 1 : 5);
+        float_parts(w, x, steps, to, first, MAX < 5 ? 1 : 5);
 }
 
 /* Fetch what float_tokens() will read after the stretch from S on, while that is multiplied: the

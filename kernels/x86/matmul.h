@@ -67,7 +67,7 @@ ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct
         for (size_t r = 0; r < count; r++)
             tile_small_row(tile, r, p->w->data + (row + r) * p->row_bytes, b, blocks, type, size, f,
                            codes);
-        tile_turn(tile, blocks, f.is_signed);
+        transpose_tile(tile, blocks, f.is_signed);
         multiply(tile, p->a, b, blocks, f.offset, &o);
         o.first = false;
     }
@@ -153,8 +153,8 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
             codes(p->w->data + (row + r) * p->row_bytes + b * size, &s);
             tile_super_row(tile, r, &s, f);
         }
-        tile_turn(tile, 8, f.is_signed);
-        tile_turn_scales(tile, f);
+        transpose_tile(tile, 8, f.is_signed);
+        transpose_tile_scales(tile, f);
         multiply(tile, p->a, b, 1, f.offset, &o);
         o.first = false;
     }

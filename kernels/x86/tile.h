@@ -24,7 +24,7 @@ struct tile {
 };
 
 /* Eight rows of 32 bytes, STRIDE bytes apart, to eight registers of four columns. */
-ALWAYS void turn_8(const void *rows, size_t stride, __m256i out[8])
+ALWAYS void transpose_8(const void *rows, size_t stride, __m256i out[8])
 {
     const uint8_t *row = rows;
     __m256i v[8], w[8];
@@ -54,13 +54,13 @@ ALWAYS void store_eight(void *lanes, size_t h, __m256i x)
 
 /* Turn GROUPS groups of 32 columns; of signed codes, after adding 128, two planes where sums are of
  * 16 bits. */
-ALWAYS void tile_turn(struct tile *tile, size_t groups, bool is_signed)
+ALWAYS void transpose_tile(struct tile *tile, size_t groups, bool is_signed)
 {
     const __m256i low = _mm256_set1_epi8(15), top = _mm256_set1_epi8((char)0x80);
     for (size_t g = 0; g < groups; g++)
         for (size_t h = 0; h < TILE_ROWS / 8; h++) {
             __m256i v[8];
-            turn_8(tile->row[8 * h] + 32 * g, TILE_COLS, v);
+            transpose_8(tile->row[8 * h] + 32 * g, TILE_COLS, v);
             for (size_t k = 0; k < 8; k++) {
                 __m256i u = is_signed ? _mm256_xor_si256(v[k], top) : v[k];
                 if (!is_signed || WIDE_SUMS) {
@@ -95,12 +95,12 @@ ALWAYS __m256i one_of_two(__m256i pair, bool upper, struct form f)
 }
 
 /* Turn the scales and minimums of a super-block. */
-ALWAYS void tile_turn_scales(struct tile *tile, struct form f)
+ALWAYS void transpose_tile_scales(struct tile *tile, struct form f)
 {
     const __m256i offset = _mm256_set1_epi16((short)(f.is_signed ? -128 : -f.offset));
     for (size_t h = 0; h < TILE_ROWS / 8; h++) {
         __m256i v[8];
-        turn_8(tile->scales[8 * h], sizeof tile->scales[0], v);
+        transpose_8(tile->scales[8 * h], sizeof tile->scales[0], v);
         for (size_t j = 0; j < 8; j++) {
             store_eight(tile->scale[2 * j], h, one_of_two(v[j], false, f));
             store_eight(tile->scale[2 * j + 1], h, one_of_two(v[j], true, f));
@@ -109,7 +109,7 @@ ALWAYS void tile_turn_scales(struct tile *tile, struct form f)
         }
         if (!f.minimums)
             continue;
-        turn_8(tile->mins[8 * h], sizeof tile->mins[0], v);
+        transpose_8(tile->mins[8 * h], sizeof tile->mins[0], v);
         for (size_t j = 0; j < 8; j++)
             store_eight(tile->min[j], h, v[j]);
     }

@@ -152,7 +152,7 @@ static inline float v_sum(vec v)
     return sum_of_8(_mm256_add_ps(v.a, v.b));
 }
 
-static inline float v_top(vec v)
+static inline float v_reduce_max(vec v)
 {
     return top_of_8(_mm256_max_ps(v.a, v.b));
 }

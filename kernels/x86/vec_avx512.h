@@ -119,7 +119,7 @@ static inline float v_sum(vec v)
     return sum_of_8(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
 }
 
-static inline float v_top(vec v)
+static inline float v_reduce_max(vec v)
 {
     return top_of_8(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
 }

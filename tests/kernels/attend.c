@@ -72,9 +72,10 @@ static void past_new(struct run *r, struct past *p, unsigned queries, unsigned r
     random_past(r, p, used, true);
     random_floats(&r->random, (float *)(void *)p->q.p, p->n * key_dim, round % 5 == 4 ? 5 : 0);
     for (size_t i = 0; i < p->n; i++)
-        p->query[i] = (struct hkk_query){.q = (float *)(void *)p->q.p + i * key_dim,
-                                         .visible = random_visible(r, round, used, p->n - i),
-                                         .out.sum = (float *)(void *)p->sum.p + i * value_dim};
+        p->query[i] =
+            (struct hkk_query){.q = (float *)(void *)p->q.p + i * key_dim,
+                               .visible = random_visible(r, round, used, p->n - i),
+                               .out.accumulator = (float *)(void *)p->sum.p + i * value_dim};
 }
 
 static void past_free(struct past *p)
@@ -84,15 +85,15 @@ static void past_free(struct past *p)
         buffer_free(all[i]);
 }
 
-/* most, weight and sums of all queries, one after the other. */
+/* max, denominator and accumulator of all queries, one after the other. */
 static void gather(const struct past *p, float *out)
 {
     size_t dim = p->segment.value_dim;
     for (size_t i = 0; i < p->n; i++) {
         float *at = out + i * (dim + 2);
-        at[0] = p->query[i].out.most;
-        at[1] = p->query[i].out.weight;
-        memcpy(at + 2, p->query[i].out.sum, dim * sizeof *at);
+        at[0] = p->query[i].out.max;
+        at[1] = p->query[i].out.denominator;
+        memcpy(at + 2, p->query[i].out.accumulator, dim * sizeof *at);
     }
 }
 
@@ -165,9 +166,9 @@ bool define_attend(struct run *r, unsigned queries)
             struct hkk_query *q = p.query + i;
             r->reference->finish(&q->out, p.segment.value_dim);
             double expected = q->visible > 0 ? attended(&p.segment, q) : 0;
-            if (q->visible > 0 && fabs((double)q->out.sum[0] - expected) > 1e-4)
+            if (q->visible > 0 && fabs((double)q->out.accumulator[0] - expected) > 1e-4)
                 good = differs(r, "%zu positions: %g, in double %g", q->visible,
-                               (double)q->out.sum[0], expected);
+                               (double)q->out.accumulator[0], expected);
         }
         past_free(&p);
     }
@@ -199,14 +200,14 @@ bool check_store_key(struct run *r, unsigned type, unsigned round)
 static void random_pair(struct run *r, struct hkk_attention *a, struct hkk_attention *next,
                         size_t n, unsigned kind)
 {
-    random_floats(&r->random, a->sum, n, kind);
-    random_floats(&r->random, next->sum, n, kind);
+    random_floats(&r->random, a->accumulator, n, kind);
+    random_floats(&r->random, next->accumulator, n, kind);
     float two[4];
     random_floats(&r->random, two, 4, kind == 5 ? 5 : 0);
-    a->most = two[0] * 20;
-    next->most = random_below(&r->random, 5) == 0 ? -INFINITY : two[1] * 20;
-    a->weight = fabsf(two[2]);
-    next->weight = fabsf(two[3]);
+    a->max = two[0] * 20;
+    next->max = random_below(&r->random, 5) == 0 ? -INFINITY : two[1] * 20;
+    a->denominator = fabsf(two[2]);
+    next->denominator = fabsf(two[3]);
 }
 
 static bool check_pair(struct run *r, unsigned round, bool merge)
@@ -214,10 +215,10 @@ static bool check_pair(struct run *r, unsigned round, bool merge)
     size_t n = round % 140;
     struct buffer sum = buffer_new(n * 4, r->place, 4 * (round % 8));
     float first[140], other[140];
-    struct hkk_attention a = {.sum = first}, next = {.sum = other};
+    struct hkk_attention a = {.accumulator = first}, next = {.accumulator = other};
     random_pair(r, &a, &next, n, (unsigned)random_below(&r->random, FLOAT_KINDS));
     struct hkk_attention b = a;
-    b.sum = (float *)(void *)sum.p;
+    b.accumulator = (float *)(void *)sum.p;
     memcpy(sum.p, first, n * sizeof *first);
     if (merge) {
         r->reference->merge(&a, &next, n);
@@ -226,9 +227,9 @@ static bool check_pair(struct run *r, unsigned round, bool merge)
         r->reference->finish(&a, n);
         r->level->finish(&b, n);
     }
-    bool good = same_floats(r, b.sum, a.sum, n, "sums") &&
-                same_floats(r, &b.weight, &a.weight, 1, "weight") &&
-                same_floats(r, &b.most, &a.most, 1, "most");
+    bool good = same_floats(r, b.accumulator, a.accumulator, n, "accumulator") &&
+                same_floats(r, &b.denominator, &a.denominator, 1, "denominator") &&
+                same_floats(r, &b.max, &a.max, 1, "max");
     if (!buffer_intact(&sum))
         good = differs(r, "wrote outside its memory");
     buffer_free(&sum);

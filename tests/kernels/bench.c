@@ -295,7 +295,7 @@ static void run_attend(struct work *w, size_t row0, size_t rows, void *scratch)
     struct hkk_query query[ATTEND_MANY];
     for (size_t i = 0; i < w->type; i++) {
         size_t at = i * HEAD % ROW;
-        query[i] = (struct hkk_query){w->a.x + at, HKK_SEGMENT, {.sum = w->y + at}};
+        query[i] = (struct hkk_query){w->a.x + at, HKK_SEGMENT, {.accumulator = w->y + at}};
     }
     w->level->attend(&s, query, w->type, scratch);
 }
