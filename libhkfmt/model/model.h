@@ -33,49 +33,57 @@ const struct hk_family *hk_family_of_architecture(struct hk_bytes architecture, 
 
 /* ---- keys (model/keys.c) ---- */
 
-enum hk_model_key {
-    HK_KEY_ARCHITECTURE,
-    HK_KEY_ROPE_STYLE,
-    HK_KEY_LOW_FREQ_FACTOR,
-    HK_KEY_HIGH_FREQ_FACTOR,
-    HK_KEY_BETA_FAST,
-    HK_KEY_BETA_SLOW,
-    HK_KEY_CONFIG,
-    HK_KEY_GENERATION_CONFIG,
-    /* those that begin with the architecture's name */
-    HK_KEY_BLOCK_COUNT,
-    HK_KEY_CONTEXT_LENGTH,
-    HK_KEY_EMBEDDING_LENGTH,
-    HK_KEY_FEED_FORWARD_LENGTH,
-    HK_KEY_VOCAB_SIZE,
-    HK_KEY_EXPERT_COUNT,
-    HK_KEY_HEAD_COUNT,
-    HK_KEY_HEAD_COUNT_KV,
-    HK_KEY_KEY_LENGTH,
-    HK_KEY_VALUE_LENGTH,
-    HK_KEY_NORM_EPSILON,
-    HK_KEY_CAUSAL,
-    HK_KEY_SLIDING_WINDOW,
-    HK_KEY_ROPE_DIMENSION_COUNT,
-    HK_KEY_ROPE_FREQ_BASE,
-    HK_KEY_ROPE_SCALE_LINEAR,
-    HK_KEY_SCALING_TYPE,
-    HK_KEY_SCALING_FACTOR,
-    HK_KEY_SCALING_ORIGINAL,
-    HK_KEY_SCALING_ATTN_FACTOR,
-    HK_KEY_YARN_BETA_FAST,
-    HK_KEY_YARN_BETA_SLOW,
-    HK_KEY_YARN_ATTN_FACTOR,
-    HK_KEY_YARN_EXT_FACTOR,
-    HK_KEY_YARN_LOG_MULTIPLIER,
-    HK_MODEL_KEYS
-};
-
 enum {                           /* of a key */
        HK_KEY_PREFIXED = 1 << 0, /* it begins with the architecture's name */
        HK_KEY_HIDEABLE =
            1 << 1, /* a GGUF may have it behind "hk." instead, for .hk alone to read */
        HK_KEY_IN_CONFIG = 1 << 2, /* config.json has a field that it is made from and becomes */
+};
+
+/* Each key, spelled here and nowhere else. OWN: as it stands; SIZE, SCALING and READ behind the
+ * architecture's name. READ: config.json has no field for it. */
+/* clang-format off */
+#define HK_MODEL_KEY_LIST(X) \
+    X(ARCHITECTURE,         "general.architecture",                 OWN) \
+    X(ROPE_STYLE,           "hk.rope_style",                        OWN) \
+    X(LOW_FREQ_FACTOR,      "hk.rope.low_freq_factor",              OWN) \
+    X(HIGH_FREQ_FACTOR,     "hk.rope.high_freq_factor",             OWN) \
+    X(BETA_FAST,            "hk.rope.beta_fast",                    OWN) \
+    X(BETA_SLOW,            "hk.rope.beta_slow",                    OWN) \
+    X(CONFIG,               "hk.hf.config",                         OWN) \
+    X(GENERATION_CONFIG,    "hk.hf.generation_config",              OWN) \
+    X(BLOCK_COUNT,          "block_count",                          SIZE) \
+    X(CONTEXT_LENGTH,       "context_length",                       SIZE) \
+    X(EMBEDDING_LENGTH,     "embedding_length",                     SIZE) \
+    X(FEED_FORWARD_LENGTH,  "feed_forward_length",                  SIZE) \
+    X(VOCAB_SIZE,           "vocab_size",                           SIZE) \
+    X(EXPERT_COUNT,         "expert_count",                         READ) \
+    X(HEAD_COUNT,           "attention.head_count",                 SIZE) \
+    X(HEAD_COUNT_KV,        "attention.head_count_kv",              SIZE) \
+    X(KEY_LENGTH,           "attention.key_length",                 SIZE) \
+    X(VALUE_LENGTH,         "attention.value_length",               SIZE) \
+    X(NORM_EPSILON,         "attention.layer_norm_rms_epsilon",     SIZE) \
+    X(CAUSAL,               "attention.causal",                     READ) \
+    X(SLIDING_WINDOW,       "attention.sliding_window",             READ) \
+    X(ROPE_DIMENSION_COUNT, "rope.dimension_count",                 SIZE) \
+    X(ROPE_FREQ_BASE,       "rope.freq_base",                       SIZE) \
+    X(ROPE_SCALE_LINEAR,    "rope.scale_linear",                    SIZE) \
+    X(SCALING_TYPE,         "rope.scaling.type",                    SCALING) \
+    X(SCALING_FACTOR,       "rope.scaling.factor",                  SCALING) \
+    X(SCALING_ORIGINAL,     "rope.scaling.original_context_length", SCALING) \
+    X(SCALING_ATTN_FACTOR,  "rope.scaling.attn_factor",             SIZE) \
+    X(YARN_BETA_FAST,       "rope.scaling.yarn_beta_fast",          SIZE) \
+    X(YARN_BETA_SLOW,       "rope.scaling.yarn_beta_slow",          SIZE) \
+    X(YARN_ATTN_FACTOR,     "rope.scaling.yarn_attn_factor",        READ) \
+    X(YARN_EXT_FACTOR,      "rope.scaling.yarn_ext_factor",         READ) \
+    X(YARN_LOG_MULTIPLIER,  "rope.scaling.yarn_log_multiplier",     READ)
+/* clang-format on */
+
+enum hk_model_key {
+#define X(key, name, flags) HK_KEY_##key,
+    HK_MODEL_KEY_LIST(X)
+#undef X
+        HK_MODEL_KEYS
 };
 unsigned hk_key_flags(enum hk_model_key key);
 

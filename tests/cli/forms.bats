@@ -142,6 +142,15 @@ PY
     assert_out llama
     t json d/config.json 'v["model_type"]'
     assert_out mistral
+    local q=base_model.model.model.layers.0.self_attn.q_proj
+    mkdir a
+    "$PYTHON" "$ROOT/tests/lib/mkadapter.py" peft a '{}' $q.lora_A.weight:2x32:1 $q.lora_B.weight:64x2:2
+    for name in m own; do
+        hk-append --strict --lora a $name.hk
+        hk-merge --type f32 $name.hk $name.merged.hk
+    done
+    same_bits m.merged.hk own.merged.hk
+    refute cmp m.merged.hk.f32 m.gguf.f32
 }
 
 # refused_everywhere MESSAGE TYPE KEY VALUE: a model with that key is refused by whoever runs it, and in the

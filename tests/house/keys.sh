@@ -35,7 +35,7 @@ none 'no tokenizer key is spelled that the table does not list' \
 
 # Hyperparameters: most stand behind the architecture's name, or a format for it.
 model_keys() {
-    sed -nE 's/^ *\[HK_KEY_[A-Z0-9_]+\] *= \{"([a-z_.]+)",.*/\1/p' libhkfmt/model/keys.c
+    sed -nE 's/^ *X\([A-Z0-9_]+, *"([a-z_.]+)",.*/\1/p' libhkfmt/model/model.h
 }
 
 # spelled_behind_any: as spelled, also behind a dot.
