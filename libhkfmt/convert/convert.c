@@ -7,14 +7,13 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/options.h"
 #include "libhkfmt/convert/copying.h"
+#include "libhkfmt/convert/formats.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/convert/write_hk.h"
-#include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/edit.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/hkmodel.h"
-#include "libhkfmt/safetensors/st.h"
 
 /* ---- the version history ---- */
 
@@ -77,7 +76,7 @@ enum hk_status hk_check_history(const struct hk_file *f, enum hk_format to,
         any = any || hk_appendix_bytes(f, i).n > 0;
     if (!any || opt->history == HK_HISTORY_DROP)
         return HK_OK;
-    if (to != HK_FORMAT_HK)
+    if ((hk_format_traits(to) & HK_TRAIT_RECORDS) == 0)
         return hk_fail(err, HK_E_UNSUPPORTED, origin->header.appendix_offset,
                        "%s cannot hold the appendix of %zu record%s; --no-history leaves it out",
                        hk_format_name(to), origin->record_count,
@@ -102,16 +101,13 @@ static enum hk_status check_options(const struct hk_convert_options *opt, struct
 enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_format to,
                           const struct hk_convert_options *opt, struct hk_error *err)
 {
+    const struct hk_format_row *row = hk_format_row(to);
     enum hk_status status = check_options(opt, err);
     struct hk_view *v = NULL;
     if (status == HK_OK)
         status = hk_check_history(f, to, opt, err);
-    if (status == HK_OK && to == HK_FORMAT_GGUF)
-        status = hk_view_for_gguf(&v, f, opt, err);
-    else if (status == HK_OK && to == HK_FORMAT_SAFETENSORS)
-        status = hk_view_for_safetensors(&v, f, opt, err);
-    else if (status == HK_OK && to == HK_FORMAT_HK && opt->decode)
-        status = hk_view_for_hk(&v, f, opt, err);
+    if (status == HK_OK && row->view != NULL)
+        status = row->view(&v, f, opt, err);
     if (status == HK_OK && v != NULL)
         status = hk_check_history(v->file, to, opt, err);
     if (status != HK_OK)
@@ -122,26 +118,18 @@ enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_forma
 }
 
 enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
-                           const struct hk_convert_options *opt,
-                           const struct hk_writer_options *split, struct hk_out *out,
+                           const struct hk_convert_options *opt, struct hk_out *out,
                            struct hk_error *err)
 {
+    const struct hk_format_row *row = hk_format_row(to);
     uint64_t limit = hk_output_limit(f, opt->max_output);
     const uint64_t room = opt->room != HK_NO_ROOM ? opt->room : 0; /* the caller's own wish */
     if (!add_ok(limit, hk_out_offset(out), &limit) || !add_ok(limit, room, &limit))
         limit = UINT64_MAX;
     hk_out_limit(out, limit);
-    switch (to) {
-    case HK_FORMAT_HK:
-        return hk_write_hk(f, opt, split, out, err);
-    case HK_FORMAT_GGUF:
-        return hk_write_gguf(f, opt, out, err);
-    case HK_FORMAT_SAFETENSORS:
-        return hk_write_safetensors(f, opt, out, err);
-    case HK_FORMAT_HF:
-        break;
-    }
-    return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a model directory is no single file");
+    return row->write != NULL
+               ? row->write(f, opt, out, err)
+               : hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a model directory is no single file");
 }
 
 enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
@@ -154,7 +142,7 @@ enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
     if (status == HK_OK)
         status = hk_prepare(&v, f, to, &opt, err);
     if (status == HK_OK)
-        status = hk_write_as(v != NULL ? v->file : f, to, &opt, NULL, out, err);
+        status = hk_write_as(v != NULL ? v->file : f, to, &opt, out, err);
     hk_view_free(&v);
     return status;
 }

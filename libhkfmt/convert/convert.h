@@ -10,11 +10,9 @@
 struct hk_view;
 enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_format to,
                           const struct hk_convert_options *opt, struct hk_error *err);
-/* F, which hk_prepare() had nothing to change in or made, to OUT. SPLIT (NULL for a whole file)
- * says which shard of .hk it is: its split_index and split_count are taken. */
+/* F, which hk_prepare() had nothing to change in or made, to OUT. */
 enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
-                           const struct hk_convert_options *opt,
-                           const struct hk_writer_options *split, struct hk_out *out,
+                           const struct hk_convert_options *opt, struct hk_out *out,
                            struct hk_error *err);
 /* Whether F, as it is or as a view, can be written as TO with its records, or OPT says that they
  * are left out. HK_E_UNSUPPORTED names the options; that a bound base no longer holds goes to

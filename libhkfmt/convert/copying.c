@@ -8,8 +8,8 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/copying.h"
 #include "libhkfmt/convert/view.h"
-#include "libhkfmt/gguf/gguf.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/stream.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/tensor/narrow.h"
 

@@ -390,7 +390,7 @@ enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items, si
         status = apply(&m, items, err);
     }
     if (status == HK_OK)
-        status = hk_write_as(m.v->file, HK_FORMAT_HK, &opt, NULL, out, err);
+        status = hk_write_as(m.v->file, HK_FORMAT_HK, &opt, out, err);
     release(&m);
     return status;
 }

@@ -51,6 +51,10 @@ static enum hk_status fill(struct hk_view *v, size_t first, size_t count, struct
     f->header = v->from->header;
     f->parts = v->from->parts;
     f->part_count = v->from->part_count;
+    if (f->part_count > 1) { /* the whole of a set */
+        f->header.split_index = 0;
+        f->header.split_count = 1;
+    }
     f->origin = v->from->origin != NULL ? v->from->origin : v->from;
     f->without_appendix = v->from->without_appendix;
     f->tensors = calloc(count + 1, sizeof *f->tensors);

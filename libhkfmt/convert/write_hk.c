@@ -37,6 +37,9 @@ enum hk_status hk_view_for_hk(struct hk_view **out, struct hk_file *f,
                               const struct hk_convert_options *opt, struct hk_error *err)
 {
     struct hk_view *v = NULL;
+    *out = NULL;
+    if (!opt->decode)
+        return HK_OK;
     enum hk_status st = hk_view_new(&v, f, err);
     if (st == HK_OK)
         st = hk_decode_for_safetensors(v, opt, err);
@@ -116,22 +119,8 @@ static enum hk_status write_hk(struct hk_copying *c, struct hk_bytes appendix, s
     return status != HK_OK ? status : hk_writer_finish(c->writer, err);
 }
 
-/* A shard that becomes a file of its own stays what it is; SPLIT is that of a new set. */
-static void choose_split(const struct hk_file *f, const struct hk_writer_options *split,
-                         struct hk_writer_options *o)
-{
-    if (split != NULL) {
-        o->split_index = split->split_index;
-        o->split_count = split->split_count;
-    } else if (f->format == HK_FORMAT_HK && f->part_count == 1) {
-        o->split_index = f->header.split_index;
-        o->split_count = f->header.split_count;
-    }
-}
-
 enum hk_status hk_write_hk(struct hk_file *f, const struct hk_convert_options *opt,
-                           const struct hk_writer_options *split, struct hk_out *out,
-                           struct hk_error *err)
+                           struct hk_out *out, struct hk_error *err)
 {
     const struct hk_bytes appendix =
         opt->history == HK_HISTORY_DROP ? (struct hk_bytes){0} : hk_appendix_bytes(f, 0);
@@ -141,7 +130,12 @@ enum hk_status hk_write_hk(struct hk_file *f, const struct hk_convert_options *o
                                         .room = opt->room};
     if (f->format == HK_FORMAT_HK)
         options.flags = f->header.flags;
-    choose_split(f, split, &options);
+    /* A view is the shard that its header says; a shard that becomes a file of its own stays one.
+     */
+    if (f->how != NULL || (f->format == HK_FORMAT_HK && f->part_count == 1)) {
+        options.split_index = f->header.split_index;
+        options.split_count = f->header.split_count;
+    }
     struct hk_copying c = {.from = f, .opt = opt, .all = appendix.n};
     enum hk_status status = hk_writer_new(&c.writer, &options, err);
     if (status == HK_OK)

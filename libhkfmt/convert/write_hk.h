@@ -11,9 +11,8 @@ struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part);
 struct hk_view;
 enum hk_status hk_view_for_hk(struct hk_view **out, struct hk_file *f,
                               const struct hk_convert_options *opt, struct hk_error *err);
-/* All of F to OUT. SPLIT (NULL for a whole file) says which shard of a set it is. */
+/* All of F to OUT; a view is the shard that its header says. */
 enum hk_status hk_write_hk(struct hk_file *f, const struct hk_convert_options *opt,
-                           const struct hk_writer_options *split, struct hk_out *out,
-                           struct hk_error *err);
+                           struct hk_out *out, struct hk_error *err);
 
 #endif

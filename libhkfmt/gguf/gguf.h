@@ -31,8 +31,6 @@ enum {
     GGUF_ALIGNMENT = 32,                   /* where general.alignment is absent */
     GGUF_NAME_LIMIT = 64,                  /* ggml keeps names with a terminator in this many */
     GGUF_MAX_DIMS = 4,
-    GGUF_MAX_STREAM_HEAD =
-        256 << 20,      /* a head has to be held in memory where it cannot be mapped */
     GGUF_MAX_DEPTH = 8, /* of arrays in arrays */
 };
 
@@ -80,16 +78,13 @@ const char *hk_gguf_default_type(const struct hk_kv *kv);
 enum hk_status hk_gguf_put_value(struct hk_buf *b, const struct hk_kv *kv, const char *type,
                                  struct hk_error *err);
 
-/* Parse the GGUF of F's only part (or, with STREAM, the bytes read so far) into F. HK_E_RANGE with
- * *SHORT set: the bytes end before the head does. *HEAD is the size of the head up to the tensor
- * data. */
-enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
-                             struct hk_error *err);
+/* ---- the head (gguf/read.c) ---- */
 
-/* ---- from a pipe (gguf/stream.c) ---- */
-
-/* All up to END, where the model ends, has come, and no other model follows. */
-enum hk_status hk_stream_finish(struct hk_file *f, uint64_t end, struct hk_error *err);
+/* Parse the GGUF of F's only part into F. */
+enum hk_status hk_parse_gguf(struct hk_file *f, struct hk_error *err);
+/* The same of the bytes read so far. HK_E_RANGE with *SHORT_OF set: they end before the head does.
+ */
+enum hk_status hk_parse_gguf_start(struct hk_file *f, bool *short_of, struct hk_error *err);
 
 /* ---- conversion to GGUF (gguf/view.c, gguf/write.c) ---- */
 

@@ -333,8 +333,9 @@ static uint64_t find_next_model(const struct hk_file *f)
                                                                                         : 0;
 }
 
-enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uint64_t *head,
-                             struct hk_error *err)
+/* STREAM: more bytes may follow. */
+static enum hk_status parse_gguf_head(struct hk_file *f, bool stream, bool *short_of,
+                                      struct hk_error *err)
 {
     const struct hk_part *part = &f->parts[0];
     struct gguf_reader r = {
@@ -346,12 +347,19 @@ enum hk_status hk_parse_gguf(struct hk_file *f, bool stream, bool *short_of, uin
     f->format = HK_FORMAT_GGUF;
     bool good = read_gguf_header(&r, &f->header) && read_gguf_metadata(&r, f) &&
                 read_gguf_tensors(&r, f) && place_gguf_tensors(&r, f);
-    if (short_of != NULL)
-        *short_of = r.short_of;
-    if (!good)
-        return r.status;
-    if (head != NULL)
-        *head = f->header.tensor_data_offset;
-    const uint64_t next = stream ? 0 : find_next_model(f);
-    return next == 0 ? HK_OK : hk_fail(err, HK_E_FORMAT, next, HK_SEVERAL_FILES);
+    *short_of = r.short_of;
+    return good ? HK_OK : r.status;
+}
+
+enum hk_status hk_parse_gguf(struct hk_file *f, struct hk_error *err)
+{
+    bool short_of;
+    enum hk_status st = parse_gguf_head(f, false, &short_of, err);
+    const uint64_t next = st == HK_OK ? find_next_model(f) : 0;
+    return next == 0 ? st : hk_fail(err, HK_E_FORMAT, next, HK_SEVERAL_FILES);
+}
+
+enum hk_status hk_parse_gguf_start(struct hk_file *f, bool *short_of, struct hk_error *err)
+{
+    return parse_gguf_head(f, true, short_of, err);
 }

@@ -7,6 +7,7 @@
 
 #include "libhkfmt/base/number.h"
 #include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/stream.h"
 #include "libhkfmt/hkmodel.h"
 
 /* ---- value types ---- */
@@ -89,7 +90,7 @@ bool hk_gguf_fail_nomem(struct gguf_reader *r)
 /* N bytes are wanted and not there: in a stream they may follow. */
 static void note_short_read(struct gguf_reader *r, uint64_t n)
 {
-    r->short_of = r->stream && n <= GGUF_MAX_STREAM_HEAD;
+    r->short_of = r->stream && n <= HK_MAX_STREAM_HEAD;
 }
 
 bool hk_gguf_expect(struct gguf_reader *r, uint64_t count, uint64_t least, const char *what)

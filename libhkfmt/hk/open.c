@@ -15,11 +15,11 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/magic.h"
-#include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/scan.h"
+#include "libhkfmt/hk/stream.h"
 #include "libhkfmt/hk/wire.h"
-#include "libhkfmt/safetensors/st.h"
 
 enum { ATTEMPTS = 1000, PAUSE_NS = 10 * 1000 * 1000 };
 
@@ -92,7 +92,7 @@ enum hk_status hk_open_hk(struct hk_file **out, int fd, unsigned keep, hk_copy_f
 
 enum hk_format hk_format_of_fd(int fd)
 {
-    uint8_t first[16] = {0};
+    uint8_t first[HK_MODEL_START] = {0};
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || pread(fd, first, sizeof first, 0) < 9)
         return HK_FORMAT_HK;
@@ -122,12 +122,13 @@ enum hk_status hk_reopen_fd(int *out, int fd, struct hk_error *err)
     return HK_OK;
 }
 
-enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err)
+/* Build F's indexes, the first name that occurs again being an error. */
+static enum hk_status index_strictly(struct hk_file *f, struct hk_error *err)
 {
-    bool short_of = false;
-    uint64_t head = 0;
-    return format == HK_FORMAT_GGUF ? hk_parse_gguf(f, false, &short_of, &head, err)
-                                    : hk_parse_safetensors(f, err);
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    enum hk_status st = hk_build_indexes(f, &reporter, err);
+    return st != HK_OK ? st : capture.status;
 }
 
 static enum hk_status parse_opened_hk(void *arg, struct hk_file *f, const struct hk_source *src,
@@ -140,24 +141,19 @@ static enum hk_status parse_opened_hk(void *arg, struct hk_file *f, const struct
     return st != HK_OK ? st : capture.status;
 }
 
-static enum hk_status parse_opened_foreign(struct hk_file *f, enum hk_format format,
-                                           struct hk_error *err)
+/* Open PART, which nobody changes, as FORMAT. */
+static enum hk_status open_unchanged_part(struct hk_file **out, struct hk_part *part,
+                                          enum hk_format format, struct hk_error *err)
 {
-    struct hk_capture capture = {.err = err};
-    const struct hk_reporter reporter = {hk_capture_fault, &capture};
-    enum hk_status st = hk_parse_foreign(f, format, err);
-    if (st == HK_OK)
-        st = hk_build_indexes(f, &reporter, err);
-    return st != HK_OK ? st : capture.status;
-}
-
-static enum hk_status open_foreign_part(struct hk_file **out, struct hk_part *part,
-                                        enum hk_format format, struct hk_error *err)
-{
+    const struct hk_format_row *row = hk_format_row(format);
     struct hk_file *f = hk_file_of(part);
     if (f == NULL)
         return hk_fail_nomem(err);
-    enum hk_status st = parse_opened_foreign(f, format, err);
+    const struct hk_source src = {.fd = -1, .bytes = f->parts[0].map, .size = f->parts[0].size};
+    enum hk_status st =
+        row->parse == NULL ? parse_opened_hk(NULL, f, &src, err) : row->parse(f, err);
+    if (st == HK_OK && row->parse != NULL)
+        st = index_strictly(f, err);
     if (st != HK_OK) {
         hk_close(&f);
         return st;
@@ -170,14 +166,12 @@ static enum hk_status open_foreign_part(struct hk_file **out, struct hk_part *pa
 static enum hk_status open_own_fd(struct hk_file **out, int fd, struct hk_error *err)
 {
     const enum hk_format format = hk_format_of_fd(fd);
+    const bool changes = hk_format_row(format)->parse == NULL;
     struct hk_part part;
-    enum hk_status st;
-    if (format == HK_FORMAT_HK)
-        st = hk_open_hk(out, fd, 0, parse_opened_hk, NULL, err);
-    else
-        st = hk_map_fd(&part, fd, err);
+    enum hk_status st =
+        changes ? hk_open_hk(out, fd, 0, parse_opened_hk, NULL, err) : hk_map_fd(&part, fd, err);
     close(fd);
-    return format == HK_FORMAT_HK || st != HK_OK ? st : open_foreign_part(out, &part, format, err);
+    return changes || st != HK_OK ? st : open_unchanged_part(out, &part, format, err);
 }
 
 enum hk_status hk_open(struct hk_file **out, const char *path, struct hk_error *err)
@@ -194,29 +188,11 @@ enum hk_status hk_open_fd(struct hk_file **out, int fd, struct hk_error *err)
     return st == HK_OK ? open_own_fd(out, own, err) : st;
 }
 
-/* Of a .hk in memory, which nobody changes. */
-static enum hk_status open_hk_part(struct hk_file **out, struct hk_part *part, struct hk_error *err)
-{
-    struct hk_file *f = hk_file_of(part);
-    if (f == NULL)
-        return hk_fail_nomem(err);
-    const struct hk_source src = {.fd = -1, .bytes = part->map, .size = part->size};
-    enum hk_status st = parse_opened_hk(NULL, f, &src, err);
-    if (st != HK_OK) {
-        hk_close(&f);
-        return st;
-    }
-    *out = f;
-    return HK_OK;
-}
-
 enum hk_status hk_open_bytes(struct hk_file **out, struct hk_bytes bytes, struct hk_error *err)
 {
     struct hk_part part = {.map = bytes.p, .size = bytes.n, .fd = -1, .borrowed = true};
-    const enum hk_format format = hk_format_of(bytes.p, bytes.n);
     struct hk_file *f = NULL;
-    enum hk_status st = format == HK_FORMAT_HK ? open_hk_part(&f, &part, err)
-                                               : open_foreign_part(&f, &part, format, err);
+    enum hk_status st = open_unchanged_part(&f, &part, hk_format_of(bytes.p, bytes.n), err);
     if (st == HK_OK && f->header.split_count > 1) {
         st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                      "one shard of %u, and nothing in memory leads to the others",
@@ -226,6 +202,80 @@ enum hk_status hk_open_bytes(struct hk_file **out, struct hk_bytes bytes, struct
     if (st == HK_OK)
         *out = f;
     return st;
+}
+
+/* ---- a pipe ----
+ * The head is held in memory and parsed again each time it turns out longer than what was read,
+ * with twice the bytes, so that all attempts together cost no more than two. */
+
+static void forget_head(struct hk_file *f)
+{
+    free(f->kvs);
+    free(f->tensors);
+    hk_arena_free(&f->arena);
+    f->kvs = NULL;
+    f->tensors = NULL;
+    f->kv_count = f->tensor_count = 0;
+    f->header = (struct hk_header){0};
+}
+
+/* The row of what S begins with, if that is read from a pipe. */
+static enum hk_status find_stream_format(const struct hk_stream *s,
+                                         const struct hk_format_row **out, struct hk_error *err)
+{
+    *out = hk_format_row(hk_format_of(s->buf, s->have));
+    if ((*out)->parse_start != NULL)
+        return HK_OK;
+    if (s->have == 0)
+        return hk_fail(err, HK_E_FORMAT, 0, "not a GGUF file: it is empty");
+    const char *what = hk_sniff(s->buf, s->have);
+    return hk_fail(err, HK_E_FORMAT, 0, "not a GGUF file: %s%s",
+                   what != NULL ? "this is " : "no known magic", what != NULL ? what : "");
+}
+
+static enum hk_status read_stream_head(struct hk_file *f, struct hk_error *err)
+{
+    struct hk_stream *s = f->stream;
+    const struct hk_format_row *row = NULL;
+    for (;;) {
+        bool ended = false, short_of = false;
+        enum hk_status st = hk_stream_read_more(s, &ended, err);
+        if (st == HK_OK)
+            st = find_stream_format(s, &row, err);
+        if (st != HK_OK)
+            return st;
+        forget_head(f);
+        f->parts[0].map = s->buf;
+        f->parts[0].size = s->have;
+        st = row->parse_start(f, &short_of, err);
+        f->parts[0].map = NULL;
+        f->parts[0].size = 0;
+        if (st == HK_OK || !short_of || ended)
+            return st;
+        if (s->have >= HK_MAX_STREAM_HEAD)
+            return hk_fail(err, HK_E_RANGE, s->have,
+                           "the head of a stream has to end within %d MiB",
+                           HK_MAX_STREAM_HEAD >> 20);
+    }
+}
+
+enum hk_status hk_open_stream(struct hk_file **out, int fd, struct hk_error *err)
+{
+    struct hk_part none = {.fd = -1};
+    struct hk_file *f = hk_file_of(&none);
+    if (f == NULL)
+        return hk_fail_nomem(err);
+    enum hk_status st = hk_stream_attach(f, fd, err);
+    if (st == HK_OK)
+        st = read_stream_head(f, err);
+    if (st == HK_OK)
+        st = index_strictly(f, err);
+    if (st != HK_OK) {
+        hk_close(&f);
+        return st;
+    }
+    *out = f;
+    return HK_OK;
 }
 
 /* ---- keeping what was opened as it is ---- */

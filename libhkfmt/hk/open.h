@@ -23,7 +23,4 @@ typedef enum hk_status hk_copy_fn(void *arg, struct hk_file *f, const struct hk_
 enum hk_status hk_open_hk(struct hk_file **out, int fd, unsigned keep, hk_copy_fn *copy, void *arg,
                           struct hk_error *err);
 
-/* Parse F's only part as FORMAT, GGUF or safetensors; the indexes are not built. */
-enum hk_status hk_parse_foreign(struct hk_file *f, enum hk_format format, struct hk_error *err);
-
 #endif

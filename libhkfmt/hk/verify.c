@@ -11,6 +11,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/sha256.h"
+#include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/open.h"
 #include "libhkfmt/hk/scan.h"
@@ -196,7 +197,7 @@ static enum hk_status verify_foreign_file(struct hk_file *f, enum hk_format form
                                           const struct counting *counting, struct hk_error *err)
 {
     struct hk_error why = {0};
-    enum hk_status st = hk_parse_foreign(f, format, &why);
+    enum hk_status st = hk_format_row(format)->parse(f, &why);
     if (st == HK_E_NOMEM || st == HK_E_IO)
         return hk_fail(err, st, why.offset, "%s", why.text);
     if (st != HK_OK) {

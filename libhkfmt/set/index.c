@@ -6,6 +6,7 @@
 
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/set/set.h"
 
@@ -170,8 +171,8 @@ static enum hk_status check_index_totals(const struct hk_set_index *x, const str
         {"total_tensors", whole->tensor_count, whole->tensor_count},
         {"split_count", whole->part_count, whole->part_count},
     };
-    for (size_t i = whole->format == HK_FORMAT_HK ? 0 : 1; i < sizeof totals / sizeof *totals;
-         i++) {
+    for (size_t i = hk_format_row(whole->format)->shards->index_totals ? 0 : 1;
+         i < sizeof totals / sizeof *totals; i++) {
         const json_t *v = json_object_get(metadata, totals[i].key);
         if (v != NULL && !is_count(v, totals[i].is) && !is_count(v, totals[i].or))
             return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%.100s: %s is not %llu as in the files",

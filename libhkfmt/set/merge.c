@@ -8,6 +8,7 @@
 #include "libhkfmt/base/arena.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/name_index.h"
+#include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/kvlist.h"
 #include "libhkfmt/set/set.h"
@@ -59,13 +60,13 @@ static bool is_same_place(struct hk_place a, struct hk_place b)
 
 /* Keys alone make a shard only if an index or the name says the same: they may be what is left in a
  * file that was put together. */
-static enum hk_status place_in_hk(const struct hk_file *f, const char *name, struct hk_place *out,
-                                  struct hk_error *err)
+static enum hk_status place_in_header(const struct hk_file *f, const struct hk_shard_rules *rules,
+                                      const char *name, struct hk_place *out, struct hk_error *err)
 {
     const struct hk_place header = {f->header.split_index + 1u, f->header.split_count};
     struct hk_shard_name n = {0};
     struct hk_place keys;
-    enum hk_status st = place_in_keys(f, "split_index", "split_count", &keys, err);
+    enum hk_status st = place_in_keys(f, rules->number_key, rules->count_key, &keys, err);
     if (st != HK_OK)
         return st;
     if (header.count > 1 && keys.count > 1 && !is_same_place(header, keys))
@@ -81,10 +82,12 @@ static enum hk_status place_in_hk(const struct hk_file *f, const char *name, str
 enum hk_status hk_place_of(const struct hk_file *f, const char *name, struct hk_place *out,
                            struct hk_error *err)
 {
+    const struct hk_shard_rules *rules = hk_format_row(f->format)->shards;
     *out = (struct hk_place){1, 1};
-    return f->format == HK_FORMAT_HK     ? place_in_hk(f, name, out, err)
-           : f->format == HK_FORMAT_GGUF ? place_in_keys(f, "split.no", "split.count", out, err)
-                                         : HK_OK;
+    if (rules->number_key == NULL)
+        return HK_OK;
+    return rules->in_header ? place_in_header(f, rules, name, out, err)
+                            : place_in_keys(f, rules->number_key, rules->count_key, out, err);
 }
 
 uint64_t hk_payload_size(const struct hk_file *f)
@@ -101,9 +104,10 @@ uint64_t hk_payload_size(const struct hk_file *f)
 /* Writers of sets note how many tensors all shards hold together. */
 enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err)
 {
-    static const char *const keys[] = {"total_tensors", "split.tensors.count"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const struct hk_kv *kv = hk_kv_find(whole, keys[i]);
+    for (enum hk_format f = HK_FORMAT_HK; hk_format_row(f) != NULL; f++) {
+        const struct hk_shard_rules *rules = hk_format_row(f)->shards;
+        const char *key = rules != NULL ? rules->total_key : NULL;
+        const struct hk_kv *kv = key != NULL ? hk_kv_find(whole, key) : NULL;
         int64_t total;
         if (kv == NULL)
             continue;
@@ -112,8 +116,8 @@ enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err
             return st;
         if (total < 0 || (uint64_t)total != whole->tensor_count)
             return hk_fail(err, HK_E_FORMAT, kv->offset,
-                           "key %s says %lld tensors, the shards hold %zu", keys[i],
-                           (long long)total, whole->tensor_count);
+                           "key %s says %lld tensors, the shards hold %zu", key, (long long)total,
+                           whole->tensor_count);
     }
     return HK_OK;
 }
@@ -177,7 +181,7 @@ static enum hk_status find_position(const struct hk_set *s, size_t i, const stru
     const bool indexed = s->index.name != NULL;
     enum hk_status st = hk_place_of(f, indexed ? NULL : name, &is, err);
     *out = i;
-    if (st != HK_OK || f->format == HK_FORMAT_SAFETENSORS)
+    if (st != HK_OK || hk_format_row(f->format)->shards->number_key == NULL)
         return st;
     bool named = !indexed && hk_shard_name_parse(name, &n);
     if (is.count != s->names.count || (named && is.number != n.number))

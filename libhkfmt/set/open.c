@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/wire.h"
 #include "libhkfmt/set/set.h"
@@ -46,9 +47,10 @@ static char *make_index_name(const char *name)
 /* What the reference's saver notes in key index_file. */
 static char *read_index_key(const struct hk_file *f)
 {
-    const struct hk_kv *kv = hk_kv_find(f, "index_file");
+    const char *key = hk_format_row(f->format)->shards->index_key;
+    const struct hk_kv *kv = key != NULL ? hk_kv_find(f, key) : NULL;
     struct hk_bytes b;
-    if (f->format != HK_FORMAT_HK || kv == NULL || hk_kv_string(kv, &b, NULL) != HK_OK)
+    if (kv == NULL || hk_kv_string(kv, &b, NULL) != HK_OK)
         return NULL;
     char *name = strndup((const char *)b.p, b.n);
     if (name != NULL && hk_plain_name(name) && hk_is_index_name(name))
@@ -60,10 +62,9 @@ static char *read_index_key(const struct hk_file *f)
 /* The name of the index beside NAME, or NULL. F is what is in NAME, NULL where that is not read. */
 static char *find_index_name(const struct hk_file *f, const char *dir, const char *name)
 {
+    const char *usual = f != NULL ? hk_format_row(f->format)->shards->usual_index : NULL;
     char *candidates[] = {make_index_name(name), f != NULL ? read_index_key(f) : NULL,
-                          f != NULL && f->format == HK_FORMAT_SAFETENSORS
-                              ? strdup("model.safetensors.index.json")
-                              : NULL};
+                          usual != NULL ? strdup(usual) : NULL};
     char *found = NULL;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++)
         if (candidates[i] != NULL && found == NULL && is_file_in(dir, candidates[i]))
@@ -120,8 +121,8 @@ static enum hk_status add_named_shards(struct hk_set *s, const char *name, struc
 static bool is_one_of_several(const struct hk_file *f, const char *name, struct hk_place is)
 {
     struct hk_shard_name n;
-    return is.count > 1 ||
-           (f->format == HK_FORMAT_SAFETENSORS && hk_shard_name_split(name, &n) && n.count > 1);
+    return is.count > 1 || (hk_format_row(f->format)->shards->number_key == NULL &&
+                            hk_shard_name_split(name, &n) && n.count > 1);
 }
 
 /* The files that belong to F; none if it is a whole model. */
@@ -269,7 +270,9 @@ enum hk_status hk_first_file(char **out, const char *path, struct hk_error *err)
     enum hk_status st = stands_alone(path) ? HK_OK : hk_open_set(&f, path, err);
     if (st != HK_OK)
         return st;
-    const char *first = f != NULL && f->format == HK_FORMAT_HK ? hk_file_part_path(f, 0) : path;
+    const char *first = f != NULL && (hk_format_traits(f->format) & HK_TRAIT_RECORDS) != 0
+                            ? hk_file_part_path(f, 0)
+                            : path;
     char *copy = strdup(first);
     hk_close(&f);
     if (copy == NULL)

@@ -26,7 +26,7 @@ static enum hk_status save_one_file(const struct hk_saving *s, const char *path,
     enum hk_status st = hk_out_create(&out, path, s->opt->replace ? HK_OUT_REPLACE : 0, err);
     if (st != HK_OK)
         return st;
-    st = hk_write_as(s->whole, s->to, s->opt, NULL, out, err);
+    st = hk_write_as(s->whole, s->to, s->opt, out, err);
     if (st == HK_OK)
         return hk_out_commit(&out, err);
     hk_out_discard(&out);

@@ -10,6 +10,7 @@
 
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/convert/convert.h"
+#include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/set/save.h"
@@ -57,12 +58,6 @@ void hk_identities_free(struct hk_identities *x)
 
 /* ---- shards ---- */
 
-static size_t max_shards_of(enum hk_format to)
-{
-    /* header fields of .hk and keys of GGUF are u16, and names have five digits */
-    return to == HK_FORMAT_SAFETENSORS ? HK_MAX_SHARDS : UINT16_MAX;
-}
-
 static uint64_t tensor_bytes(const struct hk_tensor *t)
 {
     return t->data_size + t->scale_size + t->residual_size;
@@ -89,10 +84,11 @@ static size_t divide_tensors(const struct hk_file *f, uint64_t split_size, size_
 enum hk_status hk_plan_shards(struct hk_plan *out, const struct hk_file *f, enum hk_format to,
                               uint64_t split_size, struct hk_error *err)
 {
+    const size_t max = hk_format_row(to)->shards->max;
     size_t count = divide_tensors(f, split_size, NULL);
-    if (count > max_shards_of(to))
+    if (count > max)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "would take %zu shards; %s has up to %zu",
-                       count, hk_format_name(to), max_shards_of(to));
+                       count, hk_format_name(to), max);
     out->first = calloc(count + 1, sizeof *out->first);
     if (out->first == NULL)
         return hk_fail_nomem(err);
@@ -118,55 +114,43 @@ static void set_shard_number(struct hk_kvlist *l, const char *key, size_t value,
             l->kvs[i].gguf_type = type;
 }
 
-/* All but the first have their tensors only: their header says where they belong. */
-static void mark_hk_shard(struct hk_view *v, size_t number)
+/* All but the first have their tensors and what R keeps. */
+static void drop_metadata(struct hk_view *v, const struct hk_shard_rules *r, enum hk_format to)
 {
-    if (number == 0)
-        return;
-    v->kvs.count = 0;
-    v->file->format = HK_FORMAT_HK; /* nothing is left to say of where it came from */
-    v->file->without_appendix = true;
+    const struct hk_kv *kept = r->kept_key != NULL ? hk_kvlist_find(&v->kvs, r->kept_key) : NULL;
+    if (kept != NULL)
+        v->kvs.kvs[0] = *kept;
+    v->kvs.count = kept != NULL;
+    v->file->format = to; /* nothing is left to say of where it came from */
 }
 
-/* All but the first say only where they belong: what llama.cpp's own tool writes, in its types. */
-static void mark_gguf_shard(struct hk_view *v, const struct hk_plan *p, size_t number,
-                            size_t tensors)
+/* Where V belongs, which the header of .hk says and keys of GGUF. */
+static void mark_shard(struct hk_view *v, const struct hk_shard_rules *r, const struct hk_plan *p,
+                       size_t number, size_t tensors)
 {
-    if (number > 0)
-        v->kvs.count = 0;
-    set_shard_number(&v->kvs, "split.no", number, "u16");
-    set_shard_number(&v->kvs, "split.count", p->count, "u16");
-    set_shard_number(&v->kvs, "split.tensors.count", tensors, "i32");
-}
-
-/* All but the first say only whose tensors they are, which transformers wants of every file. */
-static void mark_safetensors_shard(struct hk_view *v, size_t number)
-{
-    const struct hk_kv *format = hk_kvlist_find(&v->kvs, "format");
-    if (number == 0)
+    v->file->header.split_index = (uint16_t)number;
+    v->file->header.split_count = (uint16_t)p->count;
+    if (r->types[0] == NULL)
         return;
-    if (format != NULL)
-        v->kvs.kvs[0] = *format;
-    v->kvs.count = format != NULL;
-    v->file->format = HK_FORMAT_SAFETENSORS; /* nothing is left to say of where it came from */
+    set_shard_number(&v->kvs, r->number_key, number, r->types[0]);
+    set_shard_number(&v->kvs, r->count_key, p->count, r->types[1]);
+    set_shard_number(&v->kvs, r->total_key, tensors, r->types[2]);
 }
 
 /* Shard NUMBER (from 0) of P as a view of WHOLE with the metadata that it has. */
 static enum hk_status view_shard(struct hk_view **out, struct hk_file *whole, enum hk_format to,
                                  const struct hk_plan *p, size_t number, struct hk_error *err)
 {
+    const struct hk_shard_rules *rules = hk_format_row(to)->shards;
     struct hk_view *v;
     enum hk_status st =
         hk_view_range(&v, whole, p->first[number], p->first[number + 1] - p->first[number], err);
     if (st != HK_OK)
         return st;
     v->file->without_appendix = v->file->without_appendix || number > 0;
-    if (to == HK_FORMAT_HK)
-        mark_hk_shard(v, number);
-    else if (to == HK_FORMAT_GGUF)
-        mark_gguf_shard(v, p, number, whole->tensor_count);
-    else if (to == HK_FORMAT_SAFETENSORS)
-        mark_safetensors_shard(v, number);
+    if (number > 0)
+        drop_metadata(v, rules, to);
+    mark_shard(v, rules, p, number, whole->tensor_count);
     st = hk_view_ready(v, err);
     if (st != HK_OK) {
         hk_view_free(&v);
@@ -217,7 +201,7 @@ static void put_index_metadata(struct hk_buf *b, const struct hk_saving *s)
 {
     hk_buf_text(b, "{\n  \"metadata\": {\n");
     put_index_number(b, "total_size", hk_payload_size(s->whole));
-    if (s->to == HK_FORMAT_HK) {
+    if (hk_format_row(s->to)->shards->index_totals) {
         hk_buf_text(b, ",\n");
         put_index_number(b, "total_tensors", s->whole->tensor_count);
         hk_buf_text(b, ",\n");
@@ -277,16 +261,13 @@ static enum hk_status write_shard(const struct hk_saving *s, size_t number,
                                   const struct hk_convert_options *opt, struct hk_out *out,
                                   struct hk_error *err)
 {
-    const struct hk_writer_options split = {.size = sizeof split,
-                                            .split_index = (uint16_t)number,
-                                            .split_count = (uint16_t)s->plan.count};
     if (s->plan.count == 1)
-        return hk_write_as(s->whole, s->to, opt, NULL, out, err);
+        return hk_write_as(s->whole, s->to, opt, out, err);
     struct hk_view *v;
     enum hk_status st = view_shard(&v, s->whole, s->to, &s->plan, number, err);
     if (st != HK_OK)
         return st;
-    st = hk_write_as(v->file, s->to, opt, &split, out, err);
+    st = hk_write_as(v->file, s->to, opt, out, err);
     hk_view_free(&v);
     return st;
 }
@@ -362,7 +343,7 @@ enum hk_status hk_save_files(const struct hk_saving *s, struct hk_stage *stage,
     opt.progress = opt.progress != NULL ? report_set_progress : NULL;
     opt.loss = opt.loss != NULL ? pass_loss_on : NULL;
     opt.max_output = hk_output_limit(s->whole, opt.max_output);
-    const bool indexed = s->plan.count > 1 && s->to != HK_FORMAT_GGUF;
+    const bool indexed = s->plan.count > 1 && hk_format_row(s->to)->shards->indexed;
     enum hk_status st = hk_check_output(w.all, opt.max_output, err);
     if (st == HK_OK && indexed)
         st = check_index_names(s, err);
@@ -455,7 +436,7 @@ static enum hk_status check_target(const struct hk_saving *s, struct hk_stage *s
                           : check_target_name(stage, name, s->opt->replace, input, err);
         free(name);
     }
-    if (st == HK_OK && s->to != HK_FORMAT_GGUF)
+    if (st == HK_OK && hk_format_row(s->to)->shards->indexed)
         st = check_target_index(s, stage, input, err);
     return st;
 }

@@ -10,8 +10,6 @@
 
 /* ---- STEM-00001-of-00003.EXT (set/names.c) ---- */
 
-enum { HK_MAX_SHARDS = 99999 }; /* that five digits count */
-
 struct hk_shard_name {      /* a name taken apart */
     size_t stem;            /* bytes before "-00001-of-" */
     unsigned number, count; /* 1 <= number <= count */

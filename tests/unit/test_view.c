@@ -113,7 +113,7 @@ static struct hk_file *written(struct hk_file *f, enum hk_format to)
     int fd = mk_fd("", 0);
     const struct hk_convert_options opt = {.size = sizeof opt};
     mk_need(hk_out_fd(&out, fd, NULL) == HK_OK, "out");
-    mk_need(hk_write_as(f, to, &opt, NULL, out, &err) == HK_OK, err.text);
+    mk_need(hk_write_as(f, to, &opt, out, &err) == HK_OK, err.text);
     mk_need(hk_out_commit(&out, &err) == HK_OK && hk_open_fd(&back, fd, &err) == HK_OK, err.text);
     close(fd);
     return back;
