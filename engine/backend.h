@@ -62,8 +62,9 @@ struct hke_backend {
 
     /* Compute the steps FIRST .. END-1 for the tokens of B, for which room is reserved and which
      * stay where they are until the next run. RESIDUAL, n x hidden, is read unless FIRST is 0, and
-     * written unless END is the plan's number of steps; NULL if neither. A range begins and ends
-     * between two layers. Keys and values that the steps store are visible to later batches.
+     * written unless END is the plan's number of steps (of tokens that no step behind END is for it
+     * is left alone); NULL if neither. A range begins, and the one before ends, at a step that
+     * reads the residual. Keys and values that the steps store are visible to later batches.
      * HK_E_UNSUPPORTED: a batch that the backend does not run. */
     enum hk_status (*run)(struct hke_runner *r, const struct hke_batch *b, size_t first, size_t end,
                           float *residual, struct hk_error *err);
