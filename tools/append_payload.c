@@ -135,7 +135,8 @@ static enum hk_status write_adapter_payload(const struct taking *t, const char *
     }
     *known = found.known;
     if (st == HK_OK && !found.known && found.note[0] != '\0') /* a directory is none either */
-        st = warn_or_refuse(t, HK_E_UNSUPPORTED, "it is no adapter that hk knows", found.note, err);
+        st = warn_or_refuse(t, HK_E_UNSUPPORTED, "it is not an adapter that hk knows", found.note,
+                            err);
     else if (st == HK_OK && found.known)
         st = check_adapter_applies(t, copy, err);
     if (st == HK_OK && found.known && found.note[0] != '\0')
@@ -191,7 +192,7 @@ static enum hk_status check_json_payload(int fd, struct hk_error *err)
     if (st.st_size > 0)
         munmap(map, (size_t)st.st_size);
     if (v == NULL)
-        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "no JSON object or array: %s, line %d",
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "not a JSON object or array: %s, line %d",
                        why.text, why.line);
     json_decref(v);
     return HK_OK;

@@ -60,8 +60,8 @@ static enum hk_status read_adapter_payload(struct hk_file **out, const struct co
         tool_warn(j->in, "%s", found.note);
     if (st == HK_OK && !found.known)
         st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                     "--base is for adapters, and this is none: no PEFT directory, no safetensors "
-                     "file with its adapter_config, no GGUF adapter");
+                     "not an adapter, which --base needs: a PEFT directory, a safetensors file "
+                     "with its adapter_config, or a GGUF adapter");
     if (st == HK_OK)
         st = hk_open_fd(out, copy, err);
     if (copy >= 0)

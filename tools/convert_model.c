@@ -51,7 +51,7 @@ enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, s
     if (tool_is_standard(j->in) && shards > 1) {
         hk_close(&f);
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "one of %u shards, which are converted together", shards);
+                       "is one of %u shards: the others are needed too", shards);
     }
     *out = f;
     return HK_OK;
@@ -69,8 +69,8 @@ void convert_hint(const struct convert_job *j, const struct hk_file *f)
         0)
         tool_nomem();
     if (stat(config, &st) == 0)
-        tool_warn(j->in, "only its tensors are converted; with the config.json beside it, the "
-                         "directory is a model");
+        tool_warn(j->in, "only its tensors are converted: the model is its directory, with the "
+                         "config.json");
     free(config);
 }
 
@@ -135,10 +135,11 @@ static int save_model_files(const struct convert_job *j, struct hk_file *f)
     struct hk_error err;
     options.replace = j->force;
     options.stop = tool_catch_stop();
-    enum hk_status status = is_in_input_directory(j)
-                                ? hk_fail(&err, HK_E_USE, HK_NO_OFFSET,
-                                          "the output is the input: a file of its directory")
-                                : hk_save(f, j->out, j->to, &options, &err);
+    enum hk_status status =
+        is_in_input_directory(j)
+            ? hk_fail(&err, HK_E_USE, HK_NO_OFFSET,
+                      "the output is the input: a file in its directory")
+            : hk_save(f, j->out, j->to, &options, &err);
     tool_die_if_stopped();
     return status == HK_OK ? TOOL_OK : convert_failed(j, &err);
 }

@@ -410,7 +410,7 @@ static void check_line_group(struct check *c)
     if (g->count == 0)
         return;
     if (tool_is_standard(g->lines[0].path) && tool_is_standard(c->what->list)) {
-        tool_warn("-", "is the list");
+        tool_warn("-", "is the list itself");
         c->status = TOOL_TROUBLE;
     } else if (group_has_kind(g, HASH_BASE) || group_has_kind(g, HASH_TENSOR))
         check_model_lines(c);
@@ -451,7 +451,8 @@ static void take_list_line(struct check *c, const char *text, size_t n, uint64_t
         c->malformed++;
         c->status = tool_worse(c->status, TOOL_CONTENT);
         if (!c->what->status)
-            tool_warn(c->what->list, "line %llu is no digest and name", (unsigned long long)number);
+            tool_warn(c->what->list, "line %llu: not a digest and a name",
+                      (unsigned long long)number);
         return;
     }
     if (c->group.count > 0 && strcmp(c->group.lines[0].path, line.path) != 0)
@@ -478,7 +479,7 @@ static void read_hash_list(struct check *c, FILE *list)
 static void report_hash_totals(struct check *c)
 {
     if (c->good + c->different + c->unreadable == 0 && c->malformed == 0) {
-        tool_warn(c->what->list, "no digests in it");
+        tool_warn(c->what->list, "contains no digests");
         c->status = tool_worse(c->status, TOOL_CONTENT);
     }
     if (c->different > 0 && !c->what->status)

@@ -34,23 +34,22 @@ enum {
 static const struct tool_option options[] = {
     [OPT_LORA] = {"lora", 0, "PATH", "append an adapter: a PEFT directory, its file, or a GGUF"},
     [OPT_DELTA] = {"delta", 0, "FILE", "append differences of tensors, as safetensors"},
-    [OPT_LAYER] = {"layer", 0, "FILE", "append tensors that are added or replace, as safetensors"},
+    [OPT_LAYER] = {"layer", 0, "FILE", "append tensors to add or to replace, as safetensors"},
     [OPT_EVAL] = {"eval", 0, "FILE", "append the result of an evaluation, as JSON"},
-    [OPT_KV_CACHE] = {"kv-cache", 0, "FILE", "append a cache of keys and values, any bytes"},
+    [OPT_KV_CACHE] = {"kv-cache", 0, "FILE", "append a KV cache, any bytes"},
     [OPT_TOPOLOGY] = {"topology", 0, "FILE", "append a description of the model, as JSON"},
     [OPT_NAME] = {"name", 0, "NAME", "name of the record (default: that of its file)"},
     [OPT_TARGET] = {"target", 0, "TARGET", "what it applies to (default: model)"},
-    [OPT_GENERATION] = {"generation", 0, "N", "generation (default: the last one and 1)"},
+    [OPT_GENERATION] = {"generation", 0, "N", "generation (default: the last one plus 1)"},
     [OPT_LOSS] = {"loss", 0, "X", "metric of the record"},
     [OPT_ACC] = {"acc", 0, "X", "metric of the record: accuracy, a fraction"},
     [OPT_PASS] = {"pass", 0, "X", "metric of the record: pass rate, a fraction"},
     [OPT_CUSTOM] = {"custom", 0, "X", "metric of the record, free"},
     [OPT_INACTIVE] = {"inactive", 0, NULL, "do not mark the record as active"},
     [OPT_COMPRESS] = {"compress", 'z', NULL, "store the payload compressed"},
-    [OPT_ACTIVATE] = {"activate", 0, "NAME", "append that the records called NAME are active"},
-    [OPT_DEACTIVATE] = {"deactivate", 0, "NAME", "append that they are not"},
-    [OPT_BIND_BASE] = {"bind-base", 0, NULL,
-                       "let the first record of the file hold the base's digest"},
+    [OPT_ACTIVATE] = {"activate", 0, "NAME", "activate the records called NAME"},
+    [OPT_DEACTIVATE] = {"deactivate", 0, "NAME", "deactivate the records called NAME"},
+    [OPT_BIND_BASE] = {"bind-base", 0, NULL, "bind the first record to the base digest"},
     [OPT_STRICT] = {"strict", 0, NULL, "refuse an adapter that cannot be applied to the model"},
     [OPT_NO_WAIT] = TOOL_OPTION_NO_WAIT,
 };
@@ -58,7 +57,7 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-append",
     .operands = "--lora PATH | --delta FILE | ... FILE",
-    .about = "Append records to the version history in a .hk; those of one call count together.",
+    .about = "Append records to the version history of a .hk: all of a call, or none.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -108,7 +107,7 @@ static void check_record_option(const struct item *item, int option)
     const bool of_payload = option == OPT_NAME || option == OPT_TARGET || option == OPT_INACTIVE ||
                             option == OPT_COMPRESS;
     if (item->switched != NULL && of_payload)
-        tool_usage("--%s does not go with --activate or --deactivate", options[option].name);
+        tool_usage("--%s cannot be used with --activate or --deactivate", options[option].name);
 }
 
 static void set_record_metric(struct item *item, int option, const char *value)
@@ -206,8 +205,9 @@ static enum hk_status copy_payload_bytes(struct hk_appender *a, const struct pay
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            status = n < 0 ? hk_fail_sys(err, errno, "cannot read")
-                           : hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "it became shorter");
+            status =
+                n < 0 ? hk_fail_sys(err, errno, "cannot read")
+                      : hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "became shorter while it was read");
         else
             status = hk_append_write(a, buffer, (size_t)n, err);
         left -= n > 0 ? (uint64_t)n : 0;
@@ -343,7 +343,7 @@ static void check_new_records(const struct job *j)
         tool_usage("nothing to append: --lora, --delta, --layer, --eval, --kv-cache, --topology, "
                    "--activate or --deactivate");
     if (standard > 1)
-        tool_usage("standard input can be one record only");
+        tool_usage("standard input can be used for one record only");
 }
 
 int main(int argc, char **argv)
@@ -356,7 +356,7 @@ int main(int argc, char **argv)
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         take_append_option(&j, o, value);
     if (args.operand_count != 1)
-        tool_usage("one FILE is needed, %d given", args.operand_count);
+        tool_usage("need one FILE, got %d", args.operand_count);
     check_new_records(&j);
     j.file = args.operands[0];
     tool_check_in_place(j.file);

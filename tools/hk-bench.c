@@ -32,7 +32,7 @@ static const struct tool_option options[] = {
     [OPT_DEPTH] = {"depth", 0, "N",
                    "decode after N tokens (default 0); may be given several times"},
     [OPT_JSON] = TOOL_OPTION_JSON,
-    [OPT_LEVELS] = {"levels", 0, NULL, "measure every level of kernels that runs here in turn"},
+    [OPT_LEVELS] = {"levels", 0, NULL, "measure every level of kernels that can run here"},
     [OPT_PREFILL] = {"prefill", 0, "N",
                      "time a prompt of N tokens (default 512; 0: do not); may be given several "
                      "times"},
@@ -118,7 +118,7 @@ static void parse_bench_options(struct bench_options *o, int argc, char **argv)
     for (int option; (option = tool_next(&args, &value)) >= 0;)
         set_bench_option(o, (enum option)option, value);
     if (args.operand_count != 1)
-        tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
+        tool_usage("need one FILE, got %d", args.operand_count);
     o->path = args.operands[0];
     set_bench_defaults(o);
 }

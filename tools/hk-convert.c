@@ -22,10 +22,10 @@ static const struct tool_option options[] = {
     [OPT_BASE] = {"base", 0, "MODEL",
                   "IN is a low-rank adapter for MODEL: write it in another form"},
     [OPT_FORCE] = TOOL_OPTION_FORCE,
-    [OPT_KEEP] = {"keep-history", 0, NULL, "keep records where tensors change their types"},
+    [OPT_KEEP] = {"keep-history", 0, NULL, "keep the history even if tensors change their type"},
     [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
-    [OPT_NO_HISTORY] = {"no-history", 0, NULL, "leave the version history out"},
-    [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes for metadata to grow by (k, M, G)"},
+    [OPT_NO_HISTORY] = {"no-history", 0, NULL, "drop the version history"},
+    [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes of room for metadata (k, M, G)"},
     [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
     [OPT_TO] = {"to", 0, "FORMAT",
                 "write hk, gguf, safetensors, hf or peft, whatever OUT is called"},
@@ -141,7 +141,7 @@ static void check_convert_options(const struct convert_job *j)
     if (j->base != NULL)
         check_adapter_options(j);
     else if (j->peft)
-        tool_usage("--to peft is for adapters: --base says which model IN is for");
+        tool_usage("--to peft is for adapters: name the model with --base");
     const unsigned traits = hk_format_traits(j->to);
     if (j->options.decode && !(traits & HK_TRAIT_DECODED))
         tool_usage("--type is for hk, safetensors and hf: in gguf, tensors keep their types");
@@ -150,11 +150,11 @@ static void check_convert_options(const struct convert_job *j)
     if (j->options.alignment != 0 && !(traits & HK_TRAIT_ALIGNED))
         tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
     if (j->options.room != 0 && !(traits & HK_TRAIT_RECORDS))
-        tool_usage("--room is for hk: metadata of %s do not grow in place", hk_format_name(j->to));
+        tool_usage("--room is for hk: metadata of %s cannot grow in place", hk_format_name(j->to));
     if (tool_is_standard(j->out) && ((traits & HK_TRAIT_DIRECTORY) || j->options.split_size > 0))
         tool_usage("standard output is one file, not several");
     if (path_ends_in(j->out, ".index.json"))
-        tool_usage("%s is what the index of a set is called, not a model", j->out);
+        tool_usage("%s is the name of an index, not of a model", j->out);
 }
 
 /* ---- the program ---- */
@@ -182,7 +182,7 @@ static int convert_input(const struct convert_job *j)
     int status;
     if (convert_is_adapter(j, f)) {
         hk_fail(&err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                "is a low-rank adapter and no model: --base says which model it is for");
+                "is a low-rank adapter, not a model: name its model with --base");
         status = tool_error(j->in, &err);
     } else {
         convert_hint(j, f);
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_convert_option(&j, o, value);
     if (args.operand_count != 2)
-        tool_usage("IN and OUT are needed, %d given", args.operand_count);
+        tool_usage("need IN and OUT, got %d", args.operand_count);
     j.options.arg = &j;
     j.in = args.operands[0];
     j.out = args.operands[1];

@@ -61,9 +61,9 @@ static enum hk_status choose_piece_rows(const struct job *j, struct dequant_piec
     uint64_t to = j->to == UINT64_MAX ? rows : j->to;
     if (j->from > to || to > rows)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
-                       "rows %llu:%llu are not within the %llu rows of tensor %.*s",
-                       (unsigned long long)j->from, (unsigned long long)to,
-                       (unsigned long long)rows, HK_STR(p->tensor->name));
+                       "tensor %.*s has %llu rows: %llu:%llu is out of range",
+                       HK_STR(p->tensor->name), (unsigned long long)rows,
+                       (unsigned long long)j->from, (unsigned long long)to);
     p->first = j->from;
     p->rows = to - j->from;
     return HK_OK;
@@ -254,13 +254,13 @@ static void set_dequant_option(struct job *j, int option, const char *value)
 static void check_dequant_operands(const struct job *j, const struct tool_args *args)
 {
     if (args->operand_count == 0)
-        tool_usage("no FILE given");
+        tool_usage("need a FILE");
     if (j->dir != NULL && (j->rows || j->output != NULL || args->operand_count > 1))
-        tool_usage("--all takes one FILE, and neither TENSOR nor --rows nor --output");
+        tool_usage("--all takes one FILE, and no TENSOR, --rows or --output");
     if (j->dir == NULL && args->operand_count == 1)
-        tool_usage("no TENSOR given");
+        tool_usage("need a TENSOR");
     if (args->operand_count > 2)
-        tool_usage("only one TENSOR at a time");
+        tool_usage("need one TENSOR, got %d", args->operand_count - 1);
 }
 
 int main(int argc, char **argv)

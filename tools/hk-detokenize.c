@@ -74,7 +74,7 @@ static void parse_detokenize_options(struct detokenize *d, int argc, char **argv
         }
     }
     if (args.operand_count == 0)
-        tool_usage("no model file");
+        tool_usage("need a FILE");
     d->path = args.operands[0];
     d->words = args.operands + 1;
     d->word_count = args.operand_count - 1;
@@ -82,9 +82,9 @@ static void parse_detokenize_options(struct detokenize *d, int argc, char **argv
         if (!is_token_id(d->words[i]))
             tool_usage("not a token id: %s", d->words[i]);
     if (d->raw && d->word_count > 0)
-        tool_usage("--ids is about standard input, which is not read if ids are given");
+        tool_usage("--ids is for standard input: no ID can be given");
     if (tool_is_standard(d->path) && d->word_count == 0)
-        tool_usage("standard input is the model: the ids have to be arguments");
+        tool_usage("standard input is the model: give the ids as arguments");
 }
 
 /* ---- ids ---- */
@@ -110,7 +110,7 @@ static enum hk_status take_decimal_byte(struct detokenize *d, uint8_t c)
         return HK_OK;
     }
     if (c == '\0' || strchr(" \t\n\v\f\r,[]", c) == NULL)
-        return hk_fail(&d->err, HK_E_FORMAT, d->at, "byte 0x%02x is of no number", c);
+        return hk_fail(&d->err, HK_E_FORMAT, d->at, "byte 0x%02x is not part of a number", c);
     return d->digits > 0 ? decode_id(d) : HK_OK;
 }
 

@@ -19,10 +19,10 @@ enum {
 };
 
 static const struct tool_option options[] = {
-    [OPT_APPENDIX] = {"appendix", 0, NULL, "compare the appendix records"},
+    [OPT_APPENDIX] = {"appendix", 0, NULL, "compare the appendix"},
     [OPT_BRIEF] = {"brief", 'q', NULL, "print only the names of what differs"},
     [OPT_COSINE] = {"cosine", 0, "X", "tensors whose cosine is X or more count as same"},
-    [OPT_IGNORE_KEY] = {"ignore-key", 0, "PATTERN", "leave out keys that match, as hk.source.*"},
+    [OPT_IGNORE_KEY] = {"ignore-key", 0, "PATTERN", "ignore keys that match, such as hk.source.*"},
     [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_MAX_OUTPUT] = {"max-output", 0, "SIZE",
                         "compare up to SIZE bytes of values (default: 64M, or 16 times A and B)"},
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
             set_diff_option(&o, option, value);
     }
     if (args.operand_count != 2)
-        tool_usage("A and B are needed, %d given", args.operand_count);
+        tool_usage("need A and B, got %d", args.operand_count);
     if (o.brief && o.json)
         tool_usage("--brief and --json exclude each other");
     if (o.parts == 0)

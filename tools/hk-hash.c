@@ -14,7 +14,7 @@ static const struct tool_option options[] = {
     [OPT_CHECK] = {"check", 'c', "LIST", "check the digests in LIST"},
     [OPT_FILE] = {"file", 0, NULL, "print the digest of the file, or of each file of a set"},
     [OPT_JSON] = TOOL_OPTION_JSON,
-    [OPT_QUIET] = {"quiet", 0, NULL, "with --check, print no OK"},
+    [OPT_QUIET] = {"quiet", 0, NULL, "with --check, do not print what is OK"},
     [OPT_STATUS] = {"status", 0, NULL, "with --check, print nothing"},
     [OPT_TENSORS] = {"tensors", 0, NULL, "print the digest of each tensor"},
     [OPT_THREADS] = TOOL_OPTION_THREADS,
@@ -200,13 +200,13 @@ static void check_hash_options(struct job *j, const struct tool_args *args)
 {
     bool checking = j->check.list != NULL, chosen = j->file || j->base || j->tensors;
     if (checking && (chosen || j->json))
-        tool_usage("--check goes with --quiet, --status and --threads only");
+        tool_usage("--check can be used with --quiet, --status and --threads only");
     if (checking && args->operand_count > 0)
-        tool_usage("--check takes its files from LIST, and no FILE");
+        tool_usage("--check takes the files from LIST: no FILE can be given");
     if (!checking && (j->check.quiet || j->check.status))
-        tool_usage("--quiet and --status go with --check only");
+        tool_usage("--quiet and --status need --check");
     if (!checking && args->operand_count == 0)
-        tool_usage("no FILE given");
+        tool_usage("need a FILE");
     if (!chosen)
         j->file = j->base = j->tensors = true;
 }

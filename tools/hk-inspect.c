@@ -8,7 +8,7 @@
 enum { OPT_APPENDIX, OPT_FULL, OPT_HEADER, OPT_METADATA, OPT_TABLE, OPT_TENSORS };
 
 static const struct tool_option options[] = {
-    [OPT_APPENDIX] = {"appendix", 0, NULL, "show the appendix records"},
+    [OPT_APPENDIX] = {"appendix", 0, NULL, "show the appendix"},
     [OPT_FULL] = {"full", 0, NULL, "show long arrays and opaque bytes whole"},
     [OPT_HEADER] = {"header", 0, NULL, "show the file header"},
     [OPT_METADATA] = {"metadata", 0, NULL, "show the metadata"},
@@ -291,7 +291,7 @@ int main(int argc, char **argv)
             c.sections |= section_of[o];
     }
     if (args.operand_count == 0)
-        tool_usage("no FILE given");
+        tool_usage("need a FILE");
     if (c.sections == 0)
         c.sections = INSPECT_ALL;
     int status = TOOL_OK;

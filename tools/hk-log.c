@@ -11,11 +11,11 @@ enum { OPT_EXTRACT, OPT_FORCE, OPT_MAX_OUTPUT, OPT_OUTPUT, OPT_RAW, OPT_TABLE, O
 
 static const struct tool_option options[] = {
     [OPT_EXTRACT] = {"extract", 'x', "RECORD",
-                     "write the payload of a record: its number, else the last of that name"},
+                     "write the payload of a record, by number or else by name"},
     [OPT_FORCE] = TOOL_OPTION_FORCE,
     [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
     [OPT_OUTPUT] = TOOL_OPTION_OUTPUT,
-    [OPT_RAW] = {"raw", 0, NULL, "write it as it is stored, compressed or not"},
+    [OPT_RAW] = {"raw", 0, NULL, "write the payload as stored, compressed or not"},
     [OPT_TABLE] = TOOL_OPTION_TABLE,
     [OPT_TO] = {"to", 0, "FORM", "write an adapter as gguf, or as peft: a directory"},
 };
@@ -23,7 +23,7 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-log",
     .operands = "FILE",
-    .about = "Show the version history in a .hk, or write out what a record carries.",
+    .about = "Show the version history of a .hk, or write out the payload of a record.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -84,7 +84,7 @@ static enum hk_status open_record_adapter(const struct job *j, struct hk_file **
     int copy = -1;
     if (hk_record_at(f, i)->type != HK_RECORD_LORA_ADAPTER)
         return hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, i)->offset,
-                       "record %zu is no adapter", i);
+                       "record %zu is not an adapter", i);
     enum hk_status st = tool_temporary(&copy, err);
     if (st == HK_OK && (st = hk_out_fd(&o, copy, err)) == HK_OK) {
         hk_out_limit(o, hk_output_limit(f, j->max_output));
@@ -220,13 +220,13 @@ int main(int argc, char **argv)
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_log_option(&j, o, value);
     if (args.operand_count != 1)
-        tool_usage("one FILE is needed, %d given", args.operand_count);
+        tool_usage("need one FILE, got %d", args.operand_count);
     if (j.record == NULL && (j.raw || j.force || j.to != NULL || !tool_is_standard(j.out)))
-        tool_usage("--raw, --to, --output and --force go with --extract");
+        tool_usage("--raw, --to, --output and --force need --extract");
     if (j.raw && j.to != NULL)
-        tool_usage("--raw writes what is stored, --to another form: one of them");
+        tool_usage("--raw and --to exclude each other");
     if (j.to != NULL && strcmp(j.to, "peft") == 0 && tool_is_standard(j.out))
-        tool_usage("--to peft writes a directory: --output names it");
+        tool_usage("--to peft writes a directory: name it with --output");
     j.file = args.operands[0];
     return tool_end(show_or_extract(&j));
 }

@@ -8,17 +8,17 @@ enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
-                     "merge the last record of that name, SCALE times (default: all active ones)"},
+                     "merge the last record called NAME, SCALE times (default: all active ones)"},
     [OPT_ALIGN] = TOOL_OPTION_ALIGN,
     [OPT_FORCE] = TOOL_OPTION_FORCE,
     [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
-    [OPT_TYPE] = {"type", 0, "TYPE", "store what is changed as f32, f16 (default) or bf16"},
+    [OPT_TYPE] = {"type", 0, "TYPE", "store changed tensors as f32, f16 (default) or bf16"},
 };
 
 static const struct tool tool = {
     .name = "hk-merge",
     .operands = "FILE OUT",
-    .about = "Fold adapters and deltas of the version history into new base tensors.",
+    .about = "Fold adapters and deltas of the version history into the tensors of a new .hk.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
             j.type = tool_dense_type(value);
     }
     if (args.operand_count != 2)
-        tool_usage("FILE and OUT are needed, %d given", args.operand_count);
+        tool_usage("need FILE and OUT, got %d", args.operand_count);
     j.in = args.operands[0];
     j.out = args.operands[1];
     const int status = merge_model(&j);

@@ -13,7 +13,7 @@
 enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_NO_WAIT, OPT_TABLE, OPT_TYPE };
 
 static const struct tool_option options[] = {
-    [OPT_FROM_FILE] = {"from-file", 0, "PATH", "set: take the value from PATH, byte for byte"},
+    [OPT_FROM_FILE] = {"from-file", 0, "PATH", "set: read the value from PATH, byte for byte"},
     [OPT_FULL] = {"full", 0, NULL, "list: show long arrays and opaque bytes whole"},
     [OPT_JSON] = {"json", 0, NULL, "get: print the value with its type, as export does"},
     [OPT_NO_WAIT] = {"no-wait", 0, NULL, "set, delete, import: " TOOL_NO_WAIT_HELP},
@@ -125,7 +125,7 @@ static int export_metadata(const struct hk_file *f, const struct job *j)
 {
     for (size_t i = 0; i < hk_kv_count(f); i++)
         if (!is_member_name(hk_kv_at(f, i)->key)) {
-            tool_warn(j->path, "key %.*s is no UTF-8 text, as a name in JSON has to be",
+            tool_warn(j->path, "key %.*s: not UTF-8, which a name in JSON must be",
                       HK_STR(hk_kv_at(f, i)->key));
             return TOOL_CONTENT;
         }
@@ -186,7 +186,7 @@ static enum hk_status parse_as_stored(const struct hk_file *f, const char *key,
     if (status == HK_OK && kv != NULL && is_narrow_float(f, kv) && !meta_narrow(out)) {
         free(out->bytes);
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
-                       "key %.*s: not a number that 32-bit floats have", HK_STR(kv->key));
+                       "key %.*s: not a number that a 32-bit float can hold", HK_STR(kv->key));
     }
     return status;
 }
@@ -304,9 +304,9 @@ static int import_metadata(const struct job *j)
     free(p);
     if (!json_is_object(v)) {
         if (v == NULL)
-            tool_warn(source, "no JSON: %s, line %d", where.text, where.line);
+            tool_warn(source, "not JSON: %s, line %d", where.text, where.line);
         else
-            tool_warn(source, "no JSON object of keys");
+            tool_warn(source, "not a JSON object of keys");
         json_decref(v);
         return TOOL_TROUBLE;
     }
@@ -340,7 +340,7 @@ static const struct command {
 static const struct command *find_command(const struct tool_args *a)
 {
     if (a->operand_count == 0)
-        tool_usage("a command is needed: list, get, set, delete, import or export");
+        tool_usage("need a command: list, get, set, delete, import or export");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, a->operands[0]) == 0)
             return &commands[i];

@@ -1,4 +1,4 @@
-/* hk-perplexity: how well a model file foretells a text. */
+/* hk-perplexity: how well a model predicts a text. */
 #include <endian.h>
 #include <math.h>
 #include <stdlib.h>
@@ -83,12 +83,12 @@ static void parse_perplexity_options(struct perplexity *p, int argc, char **argv
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_perplexity_option(p, (enum option)o, value);
     if (args.operand_count != 1)
-        tool_usage("%s", args.operand_count == 0 ? "no model file" : "more than one file");
+        tool_usage("need one FILE, got %d", args.operand_count);
     p->path = args.operands[0];
     if (tool_is_standard(p->path))
         tool_usage("the model cannot be standard input: the text is read from there");
     if (p->logits_path != NULL && tool_is_standard(p->logits_path))
-        tool_usage("--logits: standard output holds the result, name a file");
+        tool_usage("--logits: standard output is for the result; name a file");
     engine_options_settle(&p->engine);
 }
 
@@ -127,7 +127,8 @@ static enum hk_status check_scored_ids(struct perplexity *p)
     for (size_t i = 0; i < p->ids.n; i++)
         if (p->ids.id[i] >= vocab)
             return hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
-                           "token %zu is %u, but the model has %u", i, p->ids.id[i], vocab);
+                           "token %zu is %u, but the vocabulary has %u tokens", i, p->ids.id[i],
+                           vocab);
     return HK_OK;
 }
 
@@ -141,8 +142,8 @@ static enum hk_status read_scored_ids(struct perplexity *p)
         st = p->ids_given ? ids_of_bytes(p, b, n) : ids_of_text(p, (struct hk_bytes){b, n});
     free(b);
     if (st == HK_OK && p->ids.n < 2)
-        st = hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET,
-                     "%zu tokens: at least 2 are needed, one to foretell the next", p->ids.n);
+        st =
+            hk_fail(&p->err, HK_E_RANGE, HK_NO_OFFSET, "need at least 2 tokens, got %zu", p->ids.n);
     return st == HK_OK ? check_scored_ids(p) : st;
 }
 

@@ -7,7 +7,7 @@
 enum { OPT_DRY_RUN, OPT_REPAIR, OPT_NO_WAIT };
 
 static const struct tool_option options[] = {
-    [OPT_DRY_RUN] = {"dry-run", 'n', NULL, "say what would be done and change nothing"},
+    [OPT_DRY_RUN] = {"dry-run", 'n', NULL, "report what would be done, change nothing"},
     [OPT_REPAIR] = {"repair", 0, NULL, "remove what an interrupted append left, and nothing else"},
     [OPT_NO_WAIT] = TOOL_OPTION_NO_WAIT,
 };
@@ -15,7 +15,7 @@ static const struct tool_option options[] = {
 static const struct tool tool = {
     .name = "hk-rollback",
     .operands = "FILE GENERATION",
-    .about = "Remove the records behind GENERATION (0 for all) from the version history in a .hk.",
+    .about = "Remove the records after GENERATION (0: all) from the version history of a .hk.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     const int wanted = (how & HK_ROLLBACK_REPAIR) != 0 ? 1 : 2;
     if (args.operand_count != wanted)
         tool_usage(wanted == 1 ? "--repair takes one FILE and no GENERATION"
-                               : "FILE and GENERATION are needed");
+                               : "need FILE and GENERATION");
     const char *file = args.operands[0];
     tool_check_in_place(file);
     uint32_t generation = 0;

@@ -102,8 +102,7 @@ static enum hk_status read_prompt_text(struct run *r, struct hk_bytes *out)
     if (st != HK_OK)
         return st;
     out->p = p;
-    return out->n > 0 ? HK_OK
-                      : hk_fail(&r->err, HK_E_USE, HK_NO_OFFSET, "empty: there is no prompt");
+    return out->n > 0 ? HK_OK : hk_fail(&r->err, HK_E_USE, HK_NO_OFFSET, "the prompt is empty");
 }
 
 /* A prompt that spells its bos already needs no second one. */

@@ -111,9 +111,9 @@ int main(int argc, char **argv)
             *(o == OPT_KEY ? &j.key : &j.out) = value;
     }
     if (args.operand_count != 1)
-        tool_usage("one FILE is needed, %d given", args.operand_count);
+        tool_usage("need one FILE, got %d", args.operand_count);
     if (j.key == NULL)
-        tool_usage("--key is needed: openssl genpkey -algorithm ed25519 makes one");
+        tool_usage("need --key: openssl genpkey -algorithm ed25519 makes a key");
     j.file = args.operands[0];
     if (j.out == NULL && tool_is_standard(j.file))
         tool_usage("--output is needed: standard input has no name to put the signature beside");

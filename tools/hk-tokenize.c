@@ -12,13 +12,14 @@ enum { CHUNK = 1 << 20, MAX_HELD = 1 << 30 };
 enum option { OPT_BOS, OPT_COUNT, OPT_IDS, OPT_JSON, OPT_NO_BOS, OPT_PIECES, OPT_SPECIAL };
 
 static const struct tool_option options[] = {
-    [OPT_BOS] = {"bos", 0, NULL, "put the start token first, whether the file asks for it or not"},
+    [OPT_BOS] = {"bos", 0, NULL,
+                 "begin with the start token, even if the file does not ask for it"},
     [OPT_COUNT] = {"count", 'c', NULL, "print only how many tokens there are"},
     [OPT_IDS] = {"ids", 0, NULL, "write the ids as u32, little-endian"},
     [OPT_JSON] = TOOL_OPTION_JSON,
-    [OPT_NO_BOS] = {"no-bos", 0, NULL, "put no token before or after those of the text"},
+    [OPT_NO_BOS] = {"no-bos", 0, NULL, "add no start or end token"},
     [OPT_PIECES] = {"pieces", 'p', NULL, "print each token's piece too"},
-    [OPT_SPECIAL] = {"special", 's', NULL, "take control tokens spelled in the text as such"},
+    [OPT_SPECIAL] = {"special", 's', NULL, "parse control tokens in the text"},
 };
 
 static const struct tool tool = {
@@ -82,18 +83,18 @@ static void parse_tokenize_options(struct tokenize *k, int argc, char **argv)
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_tokenize_option(k, (enum option)o);
     if (k->bos && k->no_bos)
-        tool_usage("--bos and --no-bos contradict each other");
+        tool_usage("--bos and --no-bos exclude each other");
     if (k->raw && (k->count_only || k->json || k->pieces))
-        tool_usage("--ids goes with none of --count, --json and --pieces");
+        tool_usage("--ids cannot be used with --count, --json or --pieces");
     if (k->count_only && k->pieces)
-        tool_usage("--count prints no pieces");
+        tool_usage("--count and --pieces exclude each other");
     if (args.operand_count == 0)
-        tool_usage("no model file");
+        tool_usage("need a FILE");
     k->path = args.operands[0];
     k->words = args.operands + 1;
     k->word_count = args.operand_count - 1;
     if (tool_is_standard(k->path) && k->word_count == 0)
-        tool_usage("standard input is the model: the text has to be an argument");
+        tool_usage("standard input is the model: give the text as an argument");
 }
 
 /* ---- output ---- */
@@ -203,7 +204,7 @@ static enum hk_status fill_held(struct tokenize *k, struct held *h, size_t want)
 {
     if (want > MAX_HELD)
         return hk_fail(&k->err, HK_E_RANGE, HK_NO_OFFSET,
-                       "more than %d bytes without a place to divide them", MAX_HELD);
+                       "more than %d bytes without a place to split them", MAX_HELD);
     if (want > h->room) {
         uint8_t *p = realloc(h->p, want);
         if (p == NULL)
@@ -262,7 +263,8 @@ static enum hk_status load_tokenizer(struct tokenize *k)
     if (st == HK_OK)
         st = hke_tokenizer_new(&k->tokenizer, k->file, &k->err);
     if (st == HK_OK && k->bos && hke_bos(k->tokenizer) < 0)
-        st = hk_fail(&k->err, HK_E_MISSING, HK_NO_OFFSET, "--bos: the file names no start token");
+        st = hk_fail(&k->err, HK_E_MISSING, HK_NO_OFFSET,
+                     "--bos: the vocabulary has no start token");
     return st;
 }
 

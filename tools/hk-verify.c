@@ -10,9 +10,10 @@ enum { OPT_KEY, OPT_PAYLOAD, OPT_SIGNATURE, OPT_STRICT, OPT_TEXT, OPT_THREADS };
 
 static const struct tool_option options[] = {
     [OPT_KEY] = {"key", 'k', "KEY", "check the signature with the Ed25519 public key in file KEY"},
-    [OPT_PAYLOAD] = {"payload", 0, NULL, "also read all payloads: values, digests"},
-    [OPT_SIGNATURE] = {"signature", 0, "SIGNATURE", "it is in SIGNATURE (default: FILE.sig)"},
-    [OPT_STRICT] = {"strict", 0, NULL, "take warnings for errors"},
+    [OPT_PAYLOAD] = {"payload", 0, NULL, "also check all payloads: values, digests"},
+    [OPT_SIGNATURE] = {"signature", 0, "SIGNATURE",
+                       "read the signature from SIGNATURE (default: FILE.sig)"},
+    [OPT_STRICT] = {"strict", 0, NULL, "treat warnings as errors"},
     [OPT_TEXT] = {"text", 0, NULL, "print one line a file for people, not JSON"},
     [OPT_THREADS] = TOOL_OPTION_THREADS,
 };
@@ -316,8 +317,8 @@ int main(int argc, char **argv)
             *switches[o] = true;
     }
     if (args.operand_count == 0)
-        tool_usage("no FILE given");
+        tool_usage("need a FILE");
     if (c.signature != NULL && (c.key == NULL || args.operand_count > 1))
-        tool_usage("--signature goes with --key and one FILE");
+        tool_usage("--signature needs --key and exactly one FILE");
     return tool_end(verify_models(&c, &args, threads));
 }

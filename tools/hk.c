@@ -122,7 +122,7 @@ int main(int argc, char **argv)
     struct tool_args args;
     tool_begin(&args, &tool, argc, argv);
     if (argc < 2)
-        tool_usage("no PROGRAM given");
+        tool_usage("need a PROGRAM");
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0) {
         printf("hk %s\n", hk_version());

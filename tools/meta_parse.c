@@ -190,7 +190,7 @@ static enum hk_status parse_int_text(struct meta_value *out, const char *s, cons
     errno = 0;
     intmax_t v = is_decimal_number(s, true) ? strtoimax(s, NULL, 10) : 0;
     if (!is_decimal_number(s, true) || errno != 0)
-        return refuse_value(err, key, "not a whole number of 64 bits");
+        return refuse_value(err, key, "not a 64-bit integer");
     return keep_int_value(out, v, err);
 }
 
@@ -206,7 +206,7 @@ static enum hk_status parse_float_text(struct meta_value *out, const char *s, co
 {
     double v = is_decimal_number(s, false) ? strtod(s, NULL) : NAN;
     if (!isfinite(v) || (v == 0 && !is_written_zero(s)))
-        return refuse_value(err, key, "not a number that 64-bit floats have");
+        return refuse_value(err, key, "not a number that a 64-bit float can hold");
     return keep_float_value(out, v, err);
 }
 
@@ -222,7 +222,7 @@ static enum hk_status parse_scalar_text(struct meta_value *out, enum meta_type t
     if (type == META_BOOL)
         status = hk_bytes_are(word, "true") || hk_bytes_are(word, "false")
                      ? keep_bool_value(out, s[0] == 't', err)
-                     : refuse_value(err, key, "neither true nor false");
+                     : refuse_value(err, key, "not true or false");
     else if (nul)
         status = refuse_value(err, key, "not a number");
     else
@@ -236,7 +236,7 @@ static enum hk_status parse_string_text(struct meta_value *out, enum meta_type t
                                         struct hk_bytes text, const char *key, struct hk_error *err)
 {
     if (type == META_STRING && !hk_utf8_valid(text))
-        return refuse_value(err, key, "not UTF-8, as a string is (bytes is a type too)");
+        return refuse_value(err, key, "not UTF-8, which a string must be; use --type bytes");
     if (type == META_JSON && !meta_is_json(text))
         return refuse_value(err, key, "not JSON");
     return keep_value_bytes(out, meta_stored_type(type), text.p, text.n, err);
@@ -266,19 +266,20 @@ static enum hk_status parse_json_value(struct meta_value *out, enum meta_type ty
     case META_STRING:
     case META_JSON:
         return json_is_string(v) ? parse_string_text(out, type, text, key, err)
-                                 : refuse_value(err, key, "its value is no JSON string");
+                                 : refuse_value(err, key, "the value is not a JSON string");
     case META_INT:
         return json_is_integer(v) ? keep_int_value(out, json_integer_value(v), err)
-                                  : refuse_value(err, key, "its value is no integer of 64 bits");
+                                  : refuse_value(err, key, "the value is not a 64-bit integer");
     case META_FLOAT:
         return json_as_double(v, &d)
                    ? keep_float_value(out, d, err)
-                   : refuse_value(err, key, "its value is no number of a 64-bit float");
+                   : refuse_value(err, key,
+                                  "the value is not a number that a 64-bit float can hold");
     case META_BOOL:
         return json_is_boolean(v) ? keep_bool_value(out, json_is_true(v), err)
-                                  : refuse_value(err, key, "its value is neither true nor false");
+                                  : refuse_value(err, key, "the value is not true or false");
     case META_BYTES:
-        return refuse_value(err, key, "bytes are given as base64");
+        return refuse_value(err, key, "bytes must be given as base64");
     default:
         return parse_json_list(out, type, v, key, err);
     }
@@ -292,7 +293,7 @@ static enum hk_status parse_base64_value(struct meta_value *out, enum meta_type 
                          ? meta_from_base64(json_string_value(v), json_string_length(v), &n)
                          : NULL;
     if (bytes == NULL)
-        return refuse_value(err, key, "no base64");
+        return refuse_value(err, key, "not base64");
     *out = (struct meta_value){meta_stored_type(type), bytes, n};
     return HK_OK;
 }
@@ -304,10 +305,9 @@ enum hk_status meta_parse_json(struct meta_value *out, const json_t *v, const ch
     const char *name = json_string_value(json_object_get(v, "type"));
     enum meta_type type = name != NULL ? meta_type_of_name(name) : META_NONE;
     if (type == META_NONE)
-        return refuse_value(err, key,
-                            "neither null nor an object with a \"type\" that hk-meta knows");
+        return refuse_value(err, key, "not null, nor an object with a \"type\" that hk-meta knows");
     if (json_object_size(v) != 2 || (value == NULL) == (base64 == NULL))
-        return refuse_value(err, key, "besides \"type\" one of \"value\" and \"base64\" is needed");
+        return refuse_value(err, key, "need either \"value\" or \"base64\" beside \"type\"");
     return value != NULL ? parse_json_value(out, type, value, key, err)
                          : parse_base64_value(out, type, base64, key, err);
 }

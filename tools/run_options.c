@@ -25,26 +25,29 @@ enum option {
 
 static const struct tool_option options[] = {
     [OPT_ADAPTER] = ENGINE_OPTION_ADAPTER,
-    [OPT_CTX] = {"ctx", 0, "N", "room for N tokens (default: what the model was made for)"},
-    [OPT_FREQUENCY] = {"frequency-penalty", 0, "P", "logits lose P for each time a token came"},
+    [OPT_CTX] = {"ctx", 0, "N", "context size (default: what the model was trained for)"},
+    [OPT_FREQUENCY] = {"frequency-penalty", 0, "P",
+                       "subtract P from a token's logit each time it occurs"},
     [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_COUNT] = {"max-tokens", 'n', "N", "generate at most N tokens"},
     [OPT_MIN_P] = {"min-p", 0, "P", "drop tokens less likely than P times the likeliest"},
-    [OPT_PRESENCE] = {"presence-penalty", 0, "P", "logits of tokens that came lose P"},
+    [OPT_PRESENCE] = {"presence-penalty", 0, "P",
+                      "subtract P from the logit of tokens that occurred"},
     [OPT_REPEAT_LAST] = {"repeat-last", 0, "N", "penalties look back at N tokens (default 64)"},
-    [OPT_REPEAT] = {"repeat-penalty", 0, "P", "logits of tokens that came shrink by P (default 1)"},
-    [OPT_SEED] = {"seed", 0, "N", "number that the random choices follow from (default 0)"},
-    [OPT_SPECIAL] = {"special", 0, NULL, "control tokens are read in the prompt and written"},
-    [OPT_STOP] = {"stop", 0, "STRING", "end before STRING; may be given several times"},
-    [OPT_TEMP] = {"temp", 0, "T", "temperature; 0 (default) is the likeliest token each time"},
-    [OPT_TOP_K] = {"top-k", 0, "N", "draw from the N likeliest tokens"},
-    [OPT_TOP_P] = {"top-p", 0, "P", "draw from the fewest tokens that have P of the probability"},
+    [OPT_REPEAT] = {"repeat-penalty", 0, "P",
+                    "divide the logit of tokens that occurred by P (default 1)"},
+    [OPT_SEED] = {"seed", 0, "N", "random seed (default 0)"},
+    [OPT_SPECIAL] = {"special", 0, NULL, "parse control tokens in the prompt, and print them"},
+    [OPT_STOP] = {"stop", 0, "STRING", "stop before STRING; may be given several times"},
+    [OPT_TEMP] = {"temp", 0, "T", "temperature; 0 (default) takes the likeliest token"},
+    [OPT_TOP_K] = {"top-k", 0, "N", "sample from the N likeliest tokens"},
+    [OPT_TOP_P] = {"top-p", 0, "P", "sample from the likeliest tokens with total probability P"},
 };
 
 static const struct tool tool = {
     .name = "hk-run",
     .operands = "FILE [PROMPT...]",
-    .about = "Generate text that goes on from a prompt (or from standard input).",
+    .about = "Generate text that continues a prompt, or standard input.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .group = &engine_options_group,
@@ -53,7 +56,7 @@ static const struct tool tool = {
 static struct hk_bytes parse_stop_string(const char *value)
 {
     if (*value == '\0')
-        tool_usage("--stop: an empty string");
+        tool_usage("--stop: the string is empty");
     return hk_bytes_of(value);
 }
 
@@ -138,11 +141,11 @@ void run_parse(struct run_options *o, int argc, char **argv)
     for (int option; (option = tool_next(&args, &value)) >= 0;)
         set_run_option(o, (enum option)option, value);
     if (args.operand_count == 0)
-        tool_usage("no model file");
+        tool_usage("need a FILE");
     o->path = args.operands[0];
     o->prompt_words = args.operands + 1;
     o->prompt_count = args.operand_count - 1;
     if (tool_is_standard(o->path) && o->prompt_count == 0)
-        tool_usage("standard input is the model: the prompt has to be an argument");
+        tool_usage("standard input is the model: give the prompt as an argument");
     engine_options_settle(&o->engine);
 }

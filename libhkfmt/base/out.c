@@ -126,8 +126,7 @@ static enum hk_status open_special_file(struct hk_out *o, const char *path, stru
 
 static enum hk_status refuse_existing(struct hk_error *err)
 {
-    return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
-                   "exists already and is not replaced without being forced");
+    return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "exists; use -f to replace it");
 }
 
 static enum hk_status open_out_target(struct hk_out *o, const char *path, struct hk_error *err)

@@ -77,8 +77,7 @@ static enum hk_status check_old_directory(struct place *p, bool replace,
                                           const struct hk_identities *input, struct hk_error *err)
 {
     if (!replace)
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
-                       "exists already and is not replaced without being forced");
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "exists; use -f to replace it");
     char *real = realpath(p->path, NULL);
     if (real == NULL)
         return hk_fail_sys(err, errno, "cannot resolve");

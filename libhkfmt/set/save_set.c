@@ -373,8 +373,7 @@ static enum hk_status check_target_name(const struct hk_stage *stage, const char
     if (is_in_target(stage, name, &path)) {
         st = hk_check_not_input(input, path, err);
         if (st == HK_OK && !replace)
-            st = hk_fail(err, HK_E_USE, HK_NO_OFFSET,
-                         "%.200s exists already and is not replaced without being forced", name);
+            st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "%.200s exists; use -f to replace it", name);
     }
     free(path);
     return st;

@@ -266,8 +266,7 @@ static enum hk_status move_into_place(const struct publishing *p, const char *fr
     if (errno != EEXIST)
         return hk_fail_sys(err, errno, "cannot name %.200s", to);
     if (!p->replace)
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
-                       "%.200s exists already and is not replaced without being forced", to);
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "%.200s exists; use -f to replace it", to);
     enum hk_status st = exchange_files(from, to, err);
     if (st == HK_OK)
         *moved = EXCHANGED;

@@ -569,7 +569,7 @@ ROWS
         t hk-append --lora "$path" --name it y.hk
         assert_status 0
         [[ $(wc -l <<<"$stderr") -eq 1 ]] || fail "one line"
-        assert_err_has "hk-append: $path: stored, but it is no adapter that hk knows: $text"
+        assert_err_has "hk-append: $path: stored, but it is not an adapter that hk knows: $text"
         hk-log --extract it -f -o back y.hk
         assert_same back "$path"
         t_from ids hk-perplexity --ids --adapter it y.hk
@@ -578,7 +578,7 @@ ROWS
         assert_fails 1 "record 'it': "
         cp m.hk y.hk
         t hk-append --strict --lora "$path" y.hk
-        assert_fails 1 'it is no adapter that hk knows'
+        assert_fails 1 'it is not an adapter that hk knows'
         assert_same m.hk y.hk
     done <<'ROWS'
 adapter.bin|

@@ -520,5 +520,5 @@ PY
         assert_fails 1 attn_v.weight
     done
     t_from ids hk-perplexity --ids --adapter d m.hk
-    assert_fails 1 "record 'd' is no adapter"
+    assert_fails 1 "record 'd' is not an adapter"
 }

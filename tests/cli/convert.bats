@@ -462,7 +462,7 @@ PY
     chmod 750 hf
     ln -s hf link
     t hk-convert model.gguf hf
-    assert_fails 2 'exists already'
+    assert_fails 2 'exists; use -f to replace it'
     hk-convert -f --split-size 100k model.gguf link
     [[ -L link && $(stat -c %a hf) == 750 ]]
     [[ $(find hf -name '*.safetensors' | wc -l) -eq 6 && -e hf/model.safetensors.index.json ]] || fail "$(ls hf)"
@@ -509,10 +509,10 @@ PY
     hk-convert model.gguf hf/
     t hk-convert hf/model.safetensors x.hk
     assert_status 0
-    assert_err "hk-convert: hf/model.safetensors: only its tensors are converted; with the config.json\
- beside it, the directory is a model"
+    assert_err "hk-convert: hf/model.safetensors: only its tensors are converted: the model is its\
+ directory, with the config.json"
     (cd hf && hk-convert model.safetensors ../y.hk 2>../err.txt)
-    [[ $(<err.txt) == *'the directory is a model' ]]
+    [[ $(<err.txt) == *'the model is its directory, with the config.json' ]]
     assert_same x.hk y.hk
     rm hf/config.json
     t hk-convert hf/model.safetensors z.hk

@@ -70,7 +70,7 @@ GPT2=$FIX/tokenizers/gpt2/gpt2-vocab.gguf
 
 @test "malformed input is named with its place; what was before it is printed" {
     t_sh 'printf "1 403 x" | hk-detokenize "$1"' "$M"
-    assert_fails 1 'hk-detokenize: standard input: byte 0x78 is of no number, at 0x6'
+    assert_fails 1 'hk-detokenize: standard input: byte 0x78 is not part of a number, at 0x6'
     t_sh 'printf "1 -3" | hk-detokenize "$1"' "$M"
     assert_fails 1 'byte 0x2d'
     t_sh 'printf "1 512" | hk-detokenize "$1"' "$M"
@@ -97,9 +97,9 @@ GPT2=$FIX/tokenizers/gpt2/gpt2-vocab.gguf
     t hk-detokenize missing.hk ''
     assert_fails 2 'not a token id'
     t hk-detokenize
-    assert_fails 2 'no model file'
+    assert_fails 2 'need a FILE'
     t hk-detokenize -
-    assert_fails 2 'the ids have to be arguments'
+    assert_fails 2 'give the ids as arguments'
     t_from "$M" hk-detokenize - 1 403
     assert_out 'Once'
 }

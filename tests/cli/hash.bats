@@ -253,21 +253,21 @@ x.hk:tensor:again: FAILED'
     t hk-hash --check list2
     assert_status 1
     assert_out 'x.hk: OK'
-    assert_err 'hk-hash: list2: line 4 is no digest and name'
+    assert_err 'hk-hash: list2: line 4: not a digest and a name'
     for line in "$(cut -c -64 list)" "$(cut -c 2- list)" "g$(cut -c 2- list)" "\\$(cut -c -66 list)a\\b"; do
         t_sh 'printf "%s\n" "$1" | hk-hash --check -' "$line"
         assert_status 1
         assert_out ''
     done
     t_sh 'printf "" | hk-hash --check -'
-    assert_fails 1 'no digests in it'
+    assert_fails 1 'contains no digests'
     t_sh 'head -c 3000000 /dev/zero | hk-hash --check -'
-    assert_fails 1 'line 1 is no digest and name'
+    assert_fails 1 'line 1: not a digest and a name'
     t hk-hash --check gone
     assert_fails 2 'gone: cannot open'
     t_sh 'sed s/x.hk/-/ list | hk-hash --check -'
     assert_status 2
-    assert_err 'hk-hash: standard input: is the list'
+    assert_err 'hk-hash: standard input: is the list itself'
 }
 
 @test "standard input" {

@@ -78,7 +78,7 @@ fake() {
 
 @test "refuses what is no program" {
     t hk
-    assert_fails 2 'hk: no PROGRAM given'
+    assert_fails 2 'hk: need a PROGRAM'
     t hk nonsense
     assert_fails 2 'hk: no program hk-nonsense'
     t hk --nonsense

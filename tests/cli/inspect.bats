@@ -176,7 +176,7 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
     t_sh 'cat x.hk | hk-inspect --header -'
     assert_json 'v["header"]["tensor_count"]' 2
     t_sh 'cat x.hk | TMPDIR=/nonexistent hk-inspect -'
-    assert_fails 2 'hk-inspect: standard input: temporary file in /nonexistent: No such file'
+    assert_fails 2 'hk-inspect: standard input: cannot create a temporary file in /nonexistent: No such file'
     t_sh 'printf "" | hk-inspect -'
     assert_fails 1 'standard input: '
 }

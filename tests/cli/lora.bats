@@ -197,7 +197,7 @@ ROWS
     for in in one one/adapter_model.safetensors one.gguf payload.safetensors; do
         for out in out.hk out.gguf out.safetensors out/; do
             t hk-convert $in $out
-            assert_fails 1 "hk-convert: $in: is a low-rank adapter and no model: --base says which model it is for"
+            assert_fails 1 "hk-convert: $in: is a low-rank adapter, not a model: name its model with --base"
         done
     done
     t_sh 'cat one.gguf | hk-convert - out.hk'

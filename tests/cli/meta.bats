@@ -135,7 +135,7 @@ array<i32> [2147483648]
 ROWS
     for value in '' ' 1' '1 '; do
         t hk-meta set --type int x.hk k "$value"
-        assert_fails 2 'not a whole number of 64 bits'
+        assert_fails 2 'not a 64-bit integer'
     done
     t hk-meta set x.hk general.name $'\xff'
     assert_fails 2 'not UTF-8'
@@ -214,7 +214,7 @@ ROWS
     small x.hk
     cp x.hk old.hk
     t_sh 'echo "$1" | hk-meta import x.hk' '{"n":null,"new":{"type":"int","value":1},"f":{"type":"int","value":1.5}}'
-    assert_fails 2 'key f: its value is no integer'
+    assert_fails 2 'key f: the value is not a 64-bit integer'
     assert_same x.hk old.hk
     t_sh 'echo "$1" | hk-meta import x.hk -' '{"n":null,"absent":null,"new":{"type":"int","value":1}}'
     assert_status 0

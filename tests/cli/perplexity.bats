@@ -115,7 +115,7 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
 
 @test "too little is an error" {
     t_sh 'hk-perplexity "$1" </dev/null' "$M"
-    assert_fails 1 'hk-perplexity: standard input: 0 tokens: at least 2 are needed'
+    assert_fails 1 'hk-perplexity: standard input: need at least 2 tokens, got 0'
     ids 1 >one
     t_from one hk-perplexity --ids --logits out.f32 "$M"
     assert_fails 1 '1 tokens: at least 2'
@@ -125,7 +125,7 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
 @test "ids are checked" {
     ids 1 2 512 >beyond
     t_from beyond hk-perplexity --ids --logits out.f32 "$M"
-    assert_fails 1 'hk-perplexity: standard input: token 2 is 512, but the model has 512'
+    assert_fails 1 'hk-perplexity: standard input: token 2 is 512, but the vocabulary has 512 tokens'
     printf 'abcde' >odd
     t_from odd hk-perplexity --ids "$M"
     assert_fails 1 '5 bytes are not a whole number of 4-byte ids'
@@ -156,7 +156,7 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
         refute_err_has missing.hk
     done
     t hk-perplexity
-    assert_fails 2 'no model file'
+    assert_fails 2 'need one FILE, got 0'
     t hk-perplexity -
     assert_fails 2 'the model cannot be standard input'
 }
@@ -224,7 +224,7 @@ PY
     ! cmp -s q8 f32
     at_least "$(cosine q8 f32)" 0.9999
     t_from prompt hk-perplexity --ids --activations f16 "$q"
-    assert_fails 2 'hk-perplexity: --activations: neither q8 nor f32: f16'
+    assert_fails 2 'hk-perplexity: --activations takes q8 or f32, not'
 }
 
 @test "the environment names kernels and threads" {

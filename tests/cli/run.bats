@@ -189,17 +189,17 @@ refused() {
     refused '--threads: ' --threads 0
     refused '--threads: ' --threads 257
     refused '--top-p: ' --top-p -0.01
-    refused '--activations: neither q8 nor f32: f16' --activations f16
-    refused '--stop: an empty string' --stop ''
+    refused '--activations takes q8 or f32' --activations f16
+    refused '--stop: the string is empty' --stop ''
     refused json --json=1
     refused special --special=1
     refused what --what
     refused x -x
     refused n -n
     t hk-run
-    assert_fails 2 'no model file'
+    assert_fails 2 'need a FILE'
     t hk-run -
-    assert_fails 2 'the prompt has to be an argument'
+    assert_fails 2 'give the prompt as an argument'
 }
 
 @test "so are the variables" {

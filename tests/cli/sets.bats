@@ -207,13 +207,13 @@ PY
     split hk
     cp -r set before
     t hk-convert --split-size 100k model.gguf set/s.hk
-    assert_fails 2 's-00001-of-00006.hk exists already'
+    assert_fails 2 's-00001-of-00006.hk exists; use -f'
     rm set/s-0000[1-5]*
     t hk-convert --split-size 100k model.gguf set/s.hk
-    assert_fails 2 's-00006-of-00006.hk exists already'
+    assert_fails 2 's-00006-of-00006.hk exists; use -f'
     rm set/s-00006*
     t hk-convert --split-size 100k model.gguf set/s.hk
-    assert_fails 2 's.hk.index.json exists already'
+    assert_fails 2 's.hk.index.json exists; use -f'
     chmod 640 set/s.hk.index.json
     hk-convert -f --split-size 100k model.gguf set/s.hk
     diff -r set before >&2

@@ -148,9 +148,9 @@ PY
         refute_err_has missing.hk
     done
     t hk-tokenize
-    assert_fails 2 'no model file'
+    assert_fails 2 'need a FILE'
     t_sh 'hk-tokenize - </dev/null'
-    assert_fails 2 'the text has to be an argument'
+    assert_fails 2 'give the text as an argument'
     t_from "$M" hk-tokenize - 'Once upon'
     assert_out $'1\n403\n407'
 }

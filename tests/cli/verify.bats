@@ -266,7 +266,7 @@ PY
     t_unprivileged hk-verify "$PWD/secret"
     assert_fails 2 'Permission denied'
     t hk-verify
-    assert_fails 2 'no FILE given'
+    assert_fails 2 'need a FILE'
 }
 
 @test "what is no model is content at fault" {

@@ -46,7 +46,7 @@ prefix() {
 prefix libhkfmt.a hk_
 prefix libhkkern.a hkk_
 prefix libhkengine.a hke_
-# A program of more than one file has a prefix of its own: inspect_ for hk-inspect. What several share has
+# A program of more than one file has a prefix of its own: hash_ for hk-hash. What several share has
 # its header's: record_ and records_ for records.h.
 own=$(find tools \( -name 'hk-*.c' -o -name '*.h' \) -exec basename {} \; |
     sed 's/\.[ch]$//; s/^hk-//; s/-/_/g; s/s$/s?/; s/$/_/' | sort -u | paste -sd'|')

@@ -12,10 +12,11 @@
 enum engine_option { OPT_ACTIVATIONS, OPT_BATCH, OPT_HUGE_PAGES, OPT_MLOCK, OPT_THREADS };
 
 static const struct tool_option options[] = {
-    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE", "q8 (default), or f32 for no rounding of them"},
+    [OPT_ACTIVATIONS] = {"activations", 0, "TYPE",
+                         "round activations to q8 (default), or not: f32"},
     [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 512)"},
-    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for large pages for buffers and cache"},
-    [OPT_MLOCK] = {"mlock", 0, NULL, "keep the weights in memory, however little is left"},
+    [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for huge pages for buffers and KV cache"},
+    [OPT_MLOCK] = {"mlock", 0, NULL, "lock the weights in memory"},
     [OPT_THREADS] = TOOL_OPTION_THREADS,
 };
 
@@ -25,7 +26,7 @@ static enum hke_activations parse_activations(const char *value)
         return HKE_ACTIVATIONS_Q8;
     if (strcmp(value, "f32") == 0)
         return HKE_ACTIVATIONS_F32;
-    tool_usage("--activations: neither q8 nor f32: %s", value);
+    tool_usage("--activations takes q8 or f32, not '%s'", value);
 }
 
 static void set_engine_option(void *to, int option, const char *value)
@@ -103,7 +104,7 @@ static enum hk_status apply_named_adapter(const char *word, const struct hk_file
     enum hk_status st = record_named(f, word, &item, err);
     if (st == HK_OK && hk_record_at(f, item.record)->type != HK_RECORD_LORA_ADAPTER)
         st = hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, item.record)->offset,
-                     "record '%s' is no adapter", word);
+                     "record '%s' is not an adapter", word);
     if (st == HK_OK)
         st = hk_adapter_open(&a, f, item.record, err);
     if (st != HK_OK)

@@ -53,7 +53,7 @@ enum hk_status signature_digests(const char *path, const struct hk_loop *loop,
     if (st != HK_OK)
         return st;
     if (hk_file_format(f) != HK_FORMAT_HK)
-        st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is %s: only a .hk is signed",
+        st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is %s: only a .hk can be signed",
                      hk_format_name(hk_file_format(f)));
     if (st == HK_OK)
         st = hk_file_digests(f, &work, out, err);
@@ -109,7 +109,7 @@ enum hk_status signature_read(struct signature *out, const char *path, struct hk
         !read_hex_member(v, "metadata", s.digests.metadata, HK_SHA256_SIZE) ||
         !read_hex_member(v, "history", s.digests.history, HK_SHA256_SIZE) ||
         !read_hex_member(v, "signature", s.bytes, HK_SIGNATURE_SIZE))
-        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "no signature of hk-sign");
+        status = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "not a signature made by hk-sign");
     else
         *out = s;
     json_decref(v);

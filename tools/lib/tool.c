@@ -80,8 +80,8 @@ static void print_options_help(const struct tool *t)
 
 static void print_help(const struct tool *t)
 {
-    static const struct tool_option help = {"help", 0, NULL, "print this and end"};
-    static const struct tool_option version = {"version", 0, NULL, "print the version and end"};
+    static const struct tool_option help = {"help", 0, NULL, "print this help and exit"};
+    static const struct tool_option version = {"version", 0, NULL, "print the version and exit"};
     printf("usage: %s [OPTION]... %s\n%s\n\n", t->name, t->operands, t->about);
     print_options_help(t);
     print_option_help(&help);

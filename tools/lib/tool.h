@@ -73,7 +73,7 @@ uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t
  */
 
 /* clang-format off */
-#define TOOL_OPTION_ALIGN {"align", 0, "N", "let payloads begin at multiples of N bytes (a power of two)"}
+#define TOOL_OPTION_ALIGN {"align", 0, "N", "align payloads to N bytes (a power of two)"}
 #define TOOL_OPTION_FORCE {"force", 'f', NULL, "replace the output if it exists"}
 #define TOOL_OPTION_IDS {"ids", 0, NULL, "read token ids from standard input: u32, little-endian"}
 #define TOOL_OPTION_JSON {"json", 0, NULL, "print JSON"}

@@ -208,7 +208,7 @@ enum hk_status tool_temporary(int *out, struct hk_error *err)
         free(name);
     }
     if (fd < 0)
-        return hk_fail_sys(err, errno, "temporary file in %s", dir);
+        return hk_fail_sys(err, errno, "cannot create a temporary file in %s", dir);
     *out = fd;
     return HK_OK;
 }

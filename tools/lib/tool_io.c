@@ -131,9 +131,9 @@ static enum hk_status spool_standard_input(int to, struct hk_error *err)
     for (bool first = true; model && status == HK_OK; first = false) {
         ssize_t n = read_up_to(buffer, CHUNK);
         if (n < 0)
-            status = hk_fail_sys(err, errno, "read");
+            status = hk_fail_sys(err, errno, "cannot read");
         else if (!write_whole(to, buffer, (size_t)n))
-            status = hk_fail_sys(err, errno, "temporary copy");
+            status = hk_fail_sys(err, errno, "cannot write a temporary copy");
         if (n < CHUNK)
             break;
         if (first)
