@@ -118,7 +118,7 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
     assert_fails 1 'hk-perplexity: standard input: need at least 2 tokens, got 0'
     ids 1 >one
     t_from one hk-perplexity --ids --logits out.f32 "$M"
-    assert_fails 1 '1 tokens: at least 2'
+    assert_fails 1 'need at least 2 tokens, got 1'
     assert_files one
 }
 

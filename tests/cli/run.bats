@@ -395,7 +395,7 @@ PY
 
 @test "no prompt is an error" {
     t_sh 'hk-run "$1" </dev/null' "$M"
-    assert_fails 2 'hk-run: standard input: empty'
+    assert_fails 2 'hk-run: standard input: the prompt is empty'
     t hk-run -n 5 "$M" ''
     assert_status 0
     assert_out ' Once upon a time,'

@@ -250,7 +250,7 @@ PY
             t hk-convert -f --split-size 200k "$name" set/s.$format
             assert_fails 2 'the output is the input'
             t hk-convert -f "$name" set/s.$format.index.json
-            assert_fails 2 'is what the index of a set is called'
+            assert_fails 2 'is the name of an index'
         done
         diff -r set before >&2
         rm -r set before
@@ -383,7 +383,7 @@ ROWS
         '["hf",3,"model-00003-of-00003.safetensors",47]'
     t hk-convert "$hf/model-00002-of-00003.safetensors" tensors.hk
     assert_status 0
-    assert_err_has 'the directory is a model'
+    assert_err_has 'the model is its directory'
     t hk-inspect --tensors tensors.hk
     assert_json 'len(v["tensors"])' 47
     hk-convert "$hf" a.hk
