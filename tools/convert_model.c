@@ -135,11 +135,10 @@ static int save_model_files(const struct convert_job *j, struct hk_file *f)
     struct hk_error err;
     options.replace = j->force;
     options.stop = tool_catch_stop();
-    enum hk_status status =
-        is_in_input_directory(j)
-            ? hk_fail(&err, HK_E_USE, HK_NO_OFFSET,
-                      "the output is the input: a file in its directory")
-            : hk_save(f, j->out, j->to, &options, &err);
+    enum hk_status status = is_in_input_directory(j)
+                                ? hk_fail(&err, HK_E_USE, HK_NO_OFFSET,
+                                          "the output is the input: a file in its directory")
+                                : hk_save(f, j->out, j->to, &options, &err);
     tool_die_if_stopped();
     return status == HK_OK ? TOOL_OK : convert_failed(j, &err);
 }

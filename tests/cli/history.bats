@@ -914,7 +914,7 @@ sys.stdout.buffer.write(bytes.fromhex(sys.stdin.read().strip()))' >sig
     assert_same out.sig x.hk.sig
     cp "$FIX/models/stories260K-f16.gguf" model.gguf
     t hk-sign --key key.pem model.gguf
-    assert_fails 2 'only a .hk is signed'
+    assert_fails 2 'only a .hk can be signed'
     for words in 'x.hk' '--key key.pem' '--key key.pem x.hk x.hk' '--key none x.hk'; do
         # shellcheck disable=SC2086 # words
         t hk-sign $words

@@ -213,8 +213,8 @@ ROWS
         t hk-convert $words
         assert_fails "$want" "$said"
     done <<ROWS
-1 none: --base $M $M out.gguf
-1 none: --base $M sizes out.gguf
+1 which --base $M $M out.gguf
+1 which --base $M sizes out.gguf
 2 hk-append --base $M one out.hk
 2 hk-append --base $M one out
 2 --split-size --base $M --split-size 1M one out.gguf
