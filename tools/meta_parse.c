@@ -111,7 +111,7 @@ static bool array_blob_size(enum meta_type type, const json_t *list, uint64_t *s
     return *size <= UINT32_MAX;
 }
 
-static void fill_string_blob(const json_t *list, uint8_t *blob)
+static void put_string_blob(const json_t *list, uint8_t *blob)
 {
     size_t n = json_array_size(list), at = 0;
     uint8_t *data = blob + 8 + 4 * (n + 1);
@@ -142,7 +142,7 @@ static enum hk_status parse_json_list(struct meta_value *out, enum meta_type typ
                                              : HK_ARRAY_I32);
     put_le_uint(blob + 4, json_array_size(list), 4);
     if (type == META_STRINGS)
-        fill_string_blob(list, blob);
+        put_string_blob(list, blob);
     for (size_t i = 0; type != META_STRINGS && i < json_array_size(list); i++)
         set_array_element(type, json_array_get(list, i), blob + 8 + 4 * i);
     *out = (struct meta_value){HK_META_BYTES, blob, size};
@@ -160,7 +160,7 @@ static struct hk_bytes strip_newline(struct hk_bytes b)
 }
 
 /* Digits from *S on, at least one. */
-static bool skip_digits(const char **s)
+static bool skip_decimal_digits(const char **s)
 {
     size_t n = strspn(*s, "0123456789");
     *s += n;
@@ -171,14 +171,14 @@ static bool skip_digits(const char **s)
 static bool is_decimal_number(const char *s, bool whole)
 {
     s += *s == '-';
-    if (!skip_digits(&s))
+    if (!skip_decimal_digits(&s))
         return false;
-    if (!whole && *s == '.' && (s++, !skip_digits(&s)))
+    if (!whole && *s == '.' && (s++, !skip_decimal_digits(&s)))
         return false;
     if (!whole && (*s == 'e' || *s == 'E')) {
         s++;
         s += *s == '+' || *s == '-';
-        if (!skip_digits(&s))
+        if (!skip_decimal_digits(&s))
             return false;
     }
     return *s == '\0';

@@ -8,7 +8,7 @@
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/source.h"
 
-/* ---- the new metadata (edit_pairs.c) ---- */
+/* ---- the new metadata (edit.c) ---- */
 
 struct hk_change {
     struct hk_kv kv; /* type 0: to be deleted */

@@ -36,7 +36,7 @@ struct hk_file {
     struct hk_record *records;
     size_t record_count;
     struct hk_index kv_index, tensor_index;
-    struct hk_index by_bytes, by_shape; /* tensors that own bytes, for shared_ref (resolve.c) */
+    struct hk_index by_bytes, by_shape; /* tensors that own bytes, for shared_ref (toc.c) */
     struct hk_bytes metadata, table;    /* of one .hk: the sections, copied to the arena */
     struct hk_ends ends;                /* of one .hk */
     uint64_t errors;       /* of one .hk: how many were found, but for those of its end */
