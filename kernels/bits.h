@@ -79,7 +79,7 @@ static inline float half_e4m3(unsigned c)
     return bits_f32((exponent + 119) << 23 | mantissa << 20);
 }
 
-static inline size_t smaller_size(size_t a, size_t b)
+static inline __attribute__((always_inline)) size_t smaller_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }

@@ -113,7 +113,7 @@ ALWAYS __m512i twice_bf16(__m512i pair, int upper)
 }
 
 /* Words to bytes: of numbers of 15 bits, or the lower seven and the upper eight of them. */
-ALWAYS void put_words(struct rows *w, size_t k, __m512i a, __m512i b, bool high)
+ALWAYS void put_code_words(struct rows *w, size_t k, __m512i a, __m512i b, bool high)
 {
     const __m512i seven = _mm512_set1_epi16(127);
     if (high) {
@@ -141,7 +141,7 @@ ALWAYS void scale_group(struct rows *w, size_t g, __m512i pair, int upper, struc
             code = _mm512_xor_si512(code, top);
         __m512i even = _mm512_sub_epi16(_mm512_unpacklo_epi8(code, zero), offset);
         __m512i odd = _mm512_sub_epi16(_mm512_unpackhi_epi8(code, zero), offset);
-        put_words(w, k, _mm512_mullo_epi16(even, a), _mm512_mullo_epi16(odd, b), f.high);
+        put_code_words(w, k, _mm512_mullo_epi16(even, a), _mm512_mullo_epi16(odd, b), f.high);
     }
 }
 

@@ -16,7 +16,7 @@ struct grid_row {
 
 /* Made in registers, used from memory: gcc prefers to take the parts out of registers, which costs
  * two steps each instead of a load. */
-ALWAYS void in_memory(struct grid_row *r)
+ALWAYS void table_in_memory(struct grid_row *r)
 {
     __asm__("" : "+m"(r->index), "+m"(r->signs));
 }
@@ -248,7 +248,7 @@ ALWAYS __m512i grid_dot(struct grid_row *r, const struct grid_q *x, const uint8_
 {
     const __m512i zero = _mm512_setzero_si512();
     __m512i acc = zero;
-    in_memory(r);
+    table_in_memory(r);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; k++) {
         __m512i c = shorter ? sixteen_entries(grid, r->index + 16 * k)
@@ -264,7 +264,7 @@ ALWAYS __m512i grid_dot(struct grid_row *r, const struct grid_q *x, const uint8_
 ALWAYS __m512i iq1_dot(struct grid_row *r, const struct grid_q *x, __m512i deltas, bool by_16)
 {
     __m512i acc = _mm512_setzero_si512();
-    in_memory(r);
+    table_in_memory(r);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; k++) {
         __m512i c = eight_entries((const uint8_t *)hk_iq1_grid, r->index + 8 * k);

@@ -2,9 +2,9 @@
  * made of these rows; types.c checks them against enum hk_type of hkfmt.h. kernels/README.md says
  * what else a new type needs.
  *
- * Columns: SYMBOL as in HK_TYPE_SYMBOL; its name in lower case, which is also that of its struct in
- * blocks.h (hk_q4_0), its decoder (decode_q4_0) and its unpacker (unpack_q4_0); the code in a .hk,
- * above 0xff for types that a .hk cannot hold; the number of the type in GGUF, -1 for none; its
+ * Columns: SYMBOL as in HK_TYPE_SYMBOL; the type's name, which is also part of the names of its
+ * struct in blocks.h (hk_q4_0), its decoder (hk_decode_q4_0) and its unpacker (unpack_q4_0); its
+ * code in a .hk, above 0xff for types that a .hk cannot hold; its number in GGUF, -1 for none; its
  * dtype in safetensors, NULL for none.
  *
  * KERNEL is the form of a type's product (kernels/generic/matmul.h):
