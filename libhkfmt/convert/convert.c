@@ -17,14 +17,8 @@
 
 /* ---- the version history ---- */
 
-/* The open file that a view was made from. */
-static const struct hk_file *origin_of(const struct hk_file *f)
-{
-    return f->origin != NULL ? f->origin : f;
-}
-
 /* Records are padded to 8 from the beginning of the appendix, and stand in the first shard. */
-static enum hk_status check_place(const struct hk_file *f, struct hk_error *err)
+static enum hk_status check_history_place(const struct hk_file *f, struct hk_error *err)
 {
     for (size_t i = 1; i < f->part_count; i++)
         if (hk_appendix_bytes(f, i).n > 0)
@@ -48,10 +42,11 @@ static bool view_changes_tensors(const struct hk_file *f)
     return false;
 }
 
-static enum hk_status check_changes(const struct hk_file *f, const struct hk_convert_options *opt,
-                                    struct hk_error *err)
+static enum hk_status check_history_changes(const struct hk_file *f,
+                                            const struct hk_convert_options *opt,
+                                            struct hk_error *err)
 {
-    const struct hk_file *origin = origin_of(f);
+    const struct hk_file *origin = hk_origin_of(f);
     const struct hk_record *first = hk_record_at(origin, 0);
     if (!view_changes_tensors(f))
         return HK_OK;
@@ -70,7 +65,7 @@ static enum hk_status check_changes(const struct hk_file *f, const struct hk_con
 enum hk_status hk_check_history(const struct hk_file *f, enum hk_format to,
                                 const struct hk_convert_options *opt, struct hk_error *err)
 {
-    const struct hk_file *origin = origin_of(f);
+    const struct hk_file *origin = hk_origin_of(f);
     bool any = false;
     for (size_t i = 0; i < f->part_count; i++)
         any = any || hk_appendix_bytes(f, i).n > 0;
@@ -81,13 +76,14 @@ enum hk_status hk_check_history(const struct hk_file *f, enum hk_format to,
                        "%s cannot hold the appendix of %zu record%s; --no-history leaves it out",
                        hk_format_name(to), origin->record_count,
                        origin->record_count == 1 ? "" : "s");
-    enum hk_status st = check_place(origin, err);
-    return st == HK_OK ? check_changes(f, opt, err) : st;
+    enum hk_status st = check_history_place(origin, err);
+    return st == HK_OK ? check_history_changes(f, opt, err) : st;
 }
 
 /* ---- conversion ---- */
 
-static enum hk_status check_options(const struct hk_convert_options *opt, struct hk_error *err)
+static enum hk_status check_convert_options(const struct hk_convert_options *opt,
+                                            struct hk_error *err)
 {
     const uint32_t a = opt->alignment;
     if ((a & (a - 1)) != 0 || a > HK_MAX_ALIGNMENT)
@@ -102,19 +98,19 @@ enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_forma
                           const struct hk_convert_options *opt, struct hk_error *err)
 {
     const struct hk_format_row *row = hk_format_row(to);
-    enum hk_status status = check_options(opt, err);
+    enum hk_status st = check_convert_options(opt, err);
     struct hk_view *v = NULL;
-    if (status == HK_OK)
-        status = hk_check_history(f, to, opt, err);
-    if (status == HK_OK && row->view != NULL)
-        status = row->view(&v, f, opt, err);
-    if (status == HK_OK && v != NULL)
-        status = hk_check_history(v->file, to, opt, err);
-    if (status != HK_OK)
+    if (st == HK_OK)
+        st = hk_check_history(f, to, opt, err);
+    if (st == HK_OK && row->view != NULL)
+        st = row->view(&v, f, opt, err);
+    if (st == HK_OK && v != NULL)
+        st = hk_check_history(v->file, to, opt, err);
+    if (st != HK_OK)
         hk_view_free(&v);
     else
         *out = v;
-    return status;
+    return st;
 }
 
 enum hk_status hk_write_as(struct hk_file *f, enum hk_format to,
@@ -138,11 +134,11 @@ enum hk_status hk_convert(struct hk_file *f, enum hk_format to,
 {
     struct hk_view *v = NULL;
     struct hk_convert_options opt;
-    enum hk_status status = hk_read_options(&opt, sizeof opt, given, err);
-    if (status == HK_OK)
-        status = hk_prepare(&v, f, to, &opt, err);
-    if (status == HK_OK)
-        status = hk_write_as(v != NULL ? v->file : f, to, &opt, out, err);
+    enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
+    if (st == HK_OK)
+        st = hk_prepare(&v, f, to, &opt, err);
+    if (st == HK_OK)
+        st = hk_write_as(v != NULL ? v->file : f, to, &opt, out, err);
     hk_view_free(&v);
-    return status;
+    return st;
 }

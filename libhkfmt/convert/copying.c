@@ -37,19 +37,19 @@ static uint64_t stored_size(const struct hk_tensor *t)
 }
 
 /* Payload of T in the output: .hk stores what is shared once. */
-static enum hk_status payload(const struct hk_copying *c, const struct hk_tensor *t, uint64_t *size,
-                              struct hk_error *err)
+static enum hk_status payload_in_output(const struct hk_copying *c, const struct hk_tensor *t,
+                                        uint64_t *size, struct hk_error *err)
 {
     *size = 0;
     if (t->type == HK_TYPE_SHARED_REF && c->writer != NULL)
         return HK_OK;
-    enum hk_status status = hk_tensor_resolve(c->from, t, &t, err);
-    if (status == HK_OK)
+    enum hk_status st = hk_tensor_resolve(c->from, t, &t, err);
+    if (st == HK_OK)
         *size = stored_size(t);
-    return status;
+    return st;
 }
 
-static enum hk_status check_order(const struct hk_file *f, struct hk_error *err)
+static enum hk_status check_stream_order(const struct hk_file *f, struct hk_error *err)
 {
     uint64_t end = 0;
     for (size_t i = 0; i < f->tensor_count; i++) {
@@ -76,34 +76,35 @@ enum hk_status hk_copying_begin(struct hk_copying *c, struct hk_error *err)
 {
     const struct hk_file *f = c->from;
     const uint64_t limit = hk_output_limit(f, c->opt->max_output);
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     uint64_t work = 0;
-    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++) {
+    for (size_t i = 0; st == HK_OK && i < f->tensor_count; i++) {
         uint64_t size, from = decoded_from(f, i);
-        status = payload(c, &f->tensors[i], &size, err);
+        st = payload_in_output(c, &f->tensors[i], &size, err);
         c->all += size;
-        if (status == HK_OK && !add_ok(work, size > from ? size : from, &work))
+        if (st == HK_OK && !add_ok(work, size > from ? size : from, &work))
             work = UINT64_MAX;
-        if (status == HK_OK)
-            status = hk_check_output(work, limit, err);
+        if (st == HK_OK)
+            st = hk_check_output(work, limit, err);
     }
-    if (status != HK_OK || f->stream == NULL)
-        return status;
-    status = check_order(f, err);
-    if (status != HK_OK)
-        return status;
+    if (st != HK_OK || f->stream == NULL)
+        return st;
+    st = check_stream_order(f, err);
+    if (st != HK_OK)
+        return st;
     c->chunk = malloc(CHUNK_SIZE);
     return c->chunk == NULL ? hk_fail_nomem(err) : HK_OK;
 }
 
-static enum hk_status put(struct hk_copying *c, const uint8_t *p, size_t n, struct hk_error *err)
+static enum hk_status put_payload(struct hk_copying *c, const uint8_t *p, size_t n,
+                                  struct hk_error *err)
 {
     return c->writer != NULL ? hk_writer_put(c->writer, p, n, err)
                              : hk_out_write(c->out, p, n, err);
 }
 
 /* N more bytes are written; whoever watches is told, and may want no more. */
-static enum hk_status advance(struct hk_copying *c, uint64_t n, struct hk_error *err)
+static enum hk_status advance_copy(struct hk_copying *c, uint64_t n, struct hk_error *err)
 {
     c->done += n;
     if (c->opt->progress != NULL)
@@ -115,20 +116,20 @@ static enum hk_status advance(struct hk_copying *c, uint64_t n, struct hk_error 
 
 enum hk_status hk_copy_made(struct hk_copying *c, const uint8_t *p, size_t n, struct hk_error *err)
 {
-    enum hk_status status = put(c, p, n, err);
-    return status != HK_OK ? status : advance(c, n, err);
+    enum hk_status st = put_payload(c, p, n, err);
+    return st != HK_OK ? st : advance_copy(c, n, err);
 }
 
 static enum hk_status copy_piece(struct hk_copying *c, uint32_t number, uint64_t offset, uint64_t n,
                                  struct hk_error *err)
 {
     if (c->from->stream != NULL) {
-        enum hk_status status = hk_stream_read(c->from, offset, c->chunk, (size_t)n, err);
-        return status != HK_OK ? status : put(c, c->chunk, (size_t)n, err);
+        enum hk_status st = hk_stream_read(c->from, offset, c->chunk, (size_t)n, err);
+        return st != HK_OK ? st : put_payload(c, c->chunk, (size_t)n, err);
     }
     const struct hk_part *part = &c->from->parts[number];
     if (part->fd < 0 || n <= SMALL_SIZE)
-        return put(c, part->map + offset, (size_t)n, err);
+        return put_payload(c, part->map + offset, (size_t)n, err);
     return c->writer != NULL ? hk_writer_copy(c->writer, part->fd, offset, n, err)
                              : hk_out_copy(c->out, part->fd, offset, n, err);
 }
@@ -139,11 +140,11 @@ enum hk_status hk_copy_bytes(struct hk_copying *c, uint32_t part, uint64_t offse
     const uint64_t most = c->from->stream != NULL ? CHUNK_SIZE : COPY_SIZE;
     while (size > 0) {
         uint64_t n = size < most ? size : most;
-        enum hk_status status = copy_piece(c, part, offset, n, err);
-        if (status == HK_OK)
-            status = advance(c, n, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = copy_piece(c, part, offset, n, err);
+        if (st == HK_OK)
+            st = advance_copy(c, n, err);
+        if (st != HK_OK)
+            return st;
         offset += n;
         size -= n;
     }
@@ -188,66 +189,67 @@ struct making {
 };
 
 /* N elements from FIRST on, decoded. */
-static enum hk_status put_values(struct making *m, uint64_t first, uint64_t n, struct hk_error *err)
+static enum hk_status put_decoded_values(struct making *m, uint64_t first, uint64_t n,
+                                         struct hk_error *err)
 {
     const enum hk_type type = (enum hk_type)m->t->type;
     const size_t width = hk_type_info(type)->block_bytes;
-    enum hk_status status = HK_OK;
-    while (status == HK_OK && n > 0) {
+    enum hk_status st = HK_OK;
+    while (st == HK_OK && n > 0) {
         const size_t some = n < STEP ? (size_t)n : STEP;
         hk_decoder_read(m->decoder, first, some, m->values);
         m->c->overflows += hk_narrow(type, m->values, some, m->bytes);
-        status = hk_copy_made(m->c, m->bytes, some * width, err);
+        st = hk_copy_made(m->c, m->bytes, some * width, err);
         first += some;
         n -= some;
     }
-    return status;
+    return st;
 }
 
-static enum hk_status put_row(struct making *m, uint64_t r, struct hk_error *err)
+static enum hk_status put_source_row(struct making *m, uint64_t r, struct hk_error *err)
 {
     if (m->decoder != NULL)
-        return put_values(m, r * m->cols, m->cols, err);
+        return put_decoded_values(m, r * m->cols, m->cols, err);
     const struct hk_tensor *s = m->how->source;
     const uint8_t *data = m->c->from->parts[s->part].map + s->data_offset;
     return hk_copy_made(m->c, data + r * m->row_bytes, (size_t)m->row_bytes, err);
 }
 
 /* Rows that are changed are decoded whole. */
-static enum hk_status put_changed(struct making *m, struct hk_error *err)
+static enum hk_status put_changed_rows(struct making *m, struct hk_error *err)
 {
     const enum hk_type type = (enum hk_type)m->t->type;
     const uint64_t cols = hk_tensor_cols(m->t), rows = hk_tensor_rows(m->t);
     float *row = cols <= SIZE_MAX / 8 ? malloc((size_t)cols * sizeof *row + 1) : NULL;
     uint8_t *bytes = row != NULL ? malloc((size_t)cols * sizeof *row + 1) : NULL;
-    enum hk_status status = bytes == NULL ? hk_fail_nomem(err) : HK_OK;
+    enum hk_status st = bytes == NULL ? hk_fail_nomem(err) : HK_OK;
     const uint64_t length = m->how->heads > 0 ? m->rows / m->how->heads : 0;
-    for (uint64_t r = 0; status == HK_OK && r < rows; r++) {
+    for (uint64_t r = 0; st == HK_OK && r < rows; r++) {
         const uint64_t source = hk_row_source(m->how->order, length, r);
         hk_decoder_read(m->decoder, source * cols, (size_t)cols, row);
         m->how->change(m->how->change_arg, source, cols, row);
         m->c->overflows += hk_narrow(type, row, (size_t)cols, bytes);
-        status = hk_copy_made(m->c, bytes, (size_t)cols * hk_type_info(type)->block_bytes, err);
+        st = hk_copy_made(m->c, bytes, (size_t)cols * hk_type_info(type)->block_bytes, err);
     }
     free(bytes);
     free(row);
-    return status;
+    return st;
 }
 
-static enum hk_status put_rows(struct making *m, struct hk_error *err)
+static enum hk_status put_made_rows(struct making *m, struct hk_error *err)
 {
     if (m->how->change != NULL)
-        return put_changed(m, err);
+        return put_changed_rows(m, err);
     if (m->how->order == HK_ROWS_KEPT)
-        return put_values(m, 0, hk_tensor_elems(m->t), err);
-    enum hk_status status = HK_OK;
+        return put_decoded_values(m, 0, hk_tensor_elems(m->t), err);
+    enum hk_status st = HK_OK;
     const uint64_t length = m->rows / m->how->heads;
-    for (uint64_t r = 0; status == HK_OK && r < m->rows; r++)
-        status = put_row(m, hk_row_source(m->how->order, length, r), err);
-    return status;
+    for (uint64_t r = 0; st == HK_OK && r < m->rows; r++)
+        st = put_source_row(m, hk_row_source(m->how->order, length, r), err);
+    return st;
 }
 
-static enum hk_status prepare(struct making *m, struct hk_error *err)
+static enum hk_status prepare_making(struct making *m, struct hk_error *err)
 {
     const struct hk_tensor *t = m->t, *s = m->how->source;
     m->rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
@@ -262,29 +264,29 @@ static enum hk_status prepare(struct making *m, struct hk_error *err)
     return hk_decoder_new(&m->decoder, m->c->from, s, err);
 }
 
-static enum hk_status copy_changed(struct hk_copying *c, size_t i, struct hk_error *err)
+static enum hk_status copy_made_tensor(struct hk_copying *c, size_t i, struct hk_error *err)
 {
     struct making m = {.c = c, .t = &c->from->tensors[i], .how = &c->from->how[i]};
     if (hk_tensor_elems(m.t) == 0) /* any number of rows without columns */
         return HK_OK;
-    enum hk_status status = prepare(&m, err);
-    if (status == HK_OK)
-        status = put_rows(&m, err);
+    enum hk_status st = prepare_making(&m, err);
+    if (st == HK_OK)
+        st = put_made_rows(&m, err);
     hk_decoder_free(&m.decoder);
     free(m.values);
     free(m.bytes);
-    return status;
+    return st;
 }
 
-static enum hk_status copy_stored(struct hk_copying *c, const struct hk_tensor *t,
-                                  struct hk_error *err)
+static enum hk_status copy_stored_tensor(struct hk_copying *c, const struct hk_tensor *t,
+                                         struct hk_error *err)
 {
-    enum hk_status status = hk_copy_bytes(c, t->part, t->data_offset, t->data_size, err);
-    if (status == HK_OK)
-        status = hk_copy_bytes(c, t->part, t->scale_offset, t->scale_size, err);
-    if (status == HK_OK)
-        status = hk_copy_bytes(c, t->part, t->residual_offset, t->residual_size, err);
-    return status;
+    enum hk_status st = hk_copy_bytes(c, t->part, t->data_offset, t->data_size, err);
+    if (st == HK_OK)
+        st = hk_copy_bytes(c, t->part, t->scale_offset, t->scale_size, err);
+    if (st == HK_OK)
+        st = hk_copy_bytes(c, t->part, t->residual_offset, t->residual_size, err);
+    return st;
 }
 
 enum hk_status hk_copy_tensor(struct hk_copying *c, size_t i, struct hk_error *err)
@@ -294,7 +296,7 @@ enum hk_status hk_copy_tensor(struct hk_copying *c, size_t i, struct hk_error *e
     if (how != NULL && how->made != NULL)
         return hk_copy_made(c, how->made, (size_t)t->data_size, err);
     if (how != NULL && (how->decoded || how->order != HK_ROWS_KEPT))
-        return copy_changed(c, i, err);
-    enum hk_status status = hk_tensor_resolve(c->from, t, &t, err);
-    return status != HK_OK ? status : copy_stored(c, t, err);
+        return copy_made_tensor(c, i, err);
+    enum hk_status st = hk_tensor_resolve(c->from, t, &t, err);
+    return st != HK_OK ? st : copy_stored_tensor(c, t, err);
 }

@@ -43,8 +43,8 @@ struct merging {
 
 /* ---- one row ---- */
 
-static void add_pair(const struct hk_low_rank *p, double scale, uint64_t row, uint64_t cols,
-                     float *v)
+static void add_low_rank_row(const struct hk_low_rank *p, double scale, uint64_t row, uint64_t cols,
+                             float *v)
 {
     const float *b = p->b + row * p->rank;
     for (uint64_t c = 0; c < cols; c++) {
@@ -63,18 +63,18 @@ static void add_pair(const struct hk_low_rank *p, double scale, uint64_t row, ui
         v[c] = (float)((double)v[c] * factor);
 }
 
-static int by_row(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
 
-static void replace(const struct hk_replacement *w, uint64_t row, uint64_t cols, float *v)
+static void replace_row(const struct hk_replacement *w, uint64_t row, uint64_t cols, float *v)
 {
     uint64_t from = row;
     if (w->rows != NULL) {
         const uint32_t key = (uint32_t)row;
-        const uint32_t *at = bsearch(&key, w->rows, w->row_count, sizeof key, by_row);
+        const uint32_t *at = bsearch(&key, w->rows, w->row_count, sizeof key, compare_rows);
         if (at == NULL || row > UINT32_MAX)
             return;
         from = (uint64_t)(at - w->rows);
@@ -82,7 +82,8 @@ static void replace(const struct hk_replacement *w, uint64_t row, uint64_t cols,
     memcpy(v, w->values + from * cols, (size_t)cols * sizeof *v);
 }
 
-static void add_delta(const struct change *c, float *scratch, uint64_t row, uint64_t cols, float *v)
+static void add_delta_row(const struct change *c, float *scratch, uint64_t row, uint64_t cols,
+                          float *v)
 {
     hk_decoder_read(c->delta, row * cols, (size_t)cols, scratch);
     for (uint64_t i = 0; i < cols; i++)
@@ -94,11 +95,11 @@ static void change_row(void *arg, uint64_t row, uint64_t cols, float *v)
     const struct patch *p = arg;
     for (const struct change *c = p->first; c != NULL; c = c->next) {
         if (c->pair != NULL)
-            add_pair(c->pair, c->scale, row, cols, v);
+            add_low_rank_row(c->pair, c->scale, row, cols, v);
         else if (c->whole != NULL)
-            replace(c->whole, row, cols, v);
+            replace_row(c->whole, row, cols, v);
         else
-            add_delta(c, p->delta_row, row, cols, v);
+            add_delta_row(c, p->delta_row, row, cols, v);
     }
 }
 
@@ -188,8 +189,8 @@ static enum hk_status take_adapter(struct merging *m, size_t item, size_t record
 }
 
 /* The base's tensor of T's name and shape. */
-static enum hk_status find_base(const struct hk_file *f, const struct hk_tensor *t, size_t *index,
-                                struct hk_error *err)
+static enum hk_status find_base_tensor(const struct hk_file *f, const struct hk_tensor *t,
+                                       size_t *index, struct hk_error *err)
 {
     char name[HK_MAX_NAME + 1];
     const struct hk_tensor *base = NULL;
@@ -224,7 +225,7 @@ static enum hk_status take_difference(struct merging *m, size_t item, const stru
     struct hk_decoder *d = NULL;
     size_t index = 0;
     bool tied = false;
-    enum hk_status st = find_base(f, t, &index, err);
+    enum hk_status st = find_base_tensor(f, t, &index, err);
     if (st == HK_OK && index == m->embedding)
         st = hk_output_is_tied(f, false, &tied, err);
     const bool both =
@@ -313,41 +314,41 @@ static enum hk_status change_view(struct merging *m, size_t tensor, size_t patch
                : hk_view_change(m->v, tensor, m->type, change_row, &m->patches[patch], err);
 }
 
-static enum hk_status apply(struct merging *m, const struct hk_merge_item *items,
-                            struct hk_error *err)
+static enum hk_status apply_items(struct merging *m, const struct hk_merge_item *items,
+                                  struct hk_error *err)
 {
     const size_t tensors = m->v->file->tensor_count;
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < m->count; i++)
-        status = take_item(m, i, &items[i], err);
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < m->count; i++)
+        st = take_item(m, i, &items[i], err);
     const bool separate = m->own_head && m->head == tensors;
-    if (status == HK_OK && separate)
-        status = hk_view_again(m->v, m->embedding, hk_tensor_role_name(HK_ROLE_OUTPUT), err);
-    for (size_t i = 0; status == HK_OK && i < tensors; i++)
-        status = change_view(m, i, i, err);
-    if (status == HK_OK && separate)
-        status = change_view(m, tensors, m->head, err);
-    if (status == HK_OK)
-        status = note_merged(m, items, err);
-    return status == HK_OK ? hk_view_ready(m->v, err) : status;
+    if (st == HK_OK && separate)
+        st = hk_view_again(m->v, m->embedding, hk_tensor_role_name(HK_ROLE_OUTPUT), err);
+    for (size_t i = 0; st == HK_OK && i < tensors; i++)
+        st = change_view(m, i, i, err);
+    if (st == HK_OK && separate)
+        st = change_view(m, tensors, m->head, err);
+    if (st == HK_OK)
+        st = note_merged(m, items, err);
+    return st == HK_OK ? hk_view_ready(m->v, err) : st;
 }
 
-static size_t index_of(const struct hk_file *f, const char *name, size_t otherwise)
+static size_t find_tensor_index(const struct hk_file *f, const char *name, size_t otherwise)
 {
     const struct hk_tensor *t = hk_tensor_find(f, name);
     return t != NULL ? (size_t)(t - f->tensors) : otherwise;
 }
 
 /* A view of the file without its records. */
-static enum hk_status prepare(struct merging *m, struct hk_file *f, struct hk_error *err)
+static enum hk_status prepare_merge(struct merging *m, struct hk_file *f, struct hk_error *err)
 {
-    enum hk_status status = hk_view_new(&m->v, f, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_view_new(&m->v, f, err);
+    if (st != HK_OK)
+        return st;
     m->v->file->without_appendix = true;
-    m->embedding = index_of(f, hk_tensor_role_name(HK_ROLE_EMBEDDING), SIZE_MAX);
-    m->head = index_of(f, hk_tensor_role_name(HK_ROLE_OUTPUT),
-                       m->embedding != SIZE_MAX ? f->tensor_count : SIZE_MAX);
+    m->embedding = find_tensor_index(f, hk_tensor_role_name(HK_ROLE_EMBEDDING), SIZE_MAX);
+    m->head = find_tensor_index(f, hk_tensor_role_name(HK_ROLE_OUTPUT),
+                                m->embedding != SIZE_MAX ? f->tensor_count : SIZE_MAX);
     m->patches = calloc(f->tensor_count + 1, sizeof *m->patches);
     m->adapters = calloc(m->count + 1, sizeof *m->adapters);
     m->payloads = calloc(m->count + 1, sizeof *m->payloads);
@@ -355,7 +356,7 @@ static enum hk_status prepare(struct merging *m, struct hk_file *f, struct hk_er
                                                                             : HK_OK;
 }
 
-static void release(struct merging *m)
+static void free_merge(struct merging *m)
 {
     for (size_t i = 0; i < m->decoder_count; i++)
         hk_decoder_free(&m->decoders[i]);
@@ -382,15 +383,15 @@ enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items, si
                        f->format != HK_FORMAT_HK ? "only a .hk has records to merge"
                        : count == 0              ? "no record to merge"
                                                  : "merged tensors are f32, f16 or bf16");
-    enum hk_status status = hk_read_options(&opt, sizeof opt, given, err);
-    if (status == HK_OK)
-        status = prepare(&m, f, err);
-    if (status == HK_OK) {
+    enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
+    if (st == HK_OK)
+        st = prepare_merge(&m, f, err);
+    if (st == HK_OK) {
         m.v->max_output = opt.max_output;
-        status = apply(&m, items, err);
+        st = apply_items(&m, items, err);
     }
-    if (status == HK_OK)
-        status = hk_write_as(m.v->file, HK_FORMAT_HK, &opt, out, err);
-    release(&m);
-    return status;
+    if (st == HK_OK)
+        st = hk_write_as(m.v->file, HK_FORMAT_HK, &opt, out, err);
+    free_merge(&m);
+    return st;
 }

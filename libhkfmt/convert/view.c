@@ -9,7 +9,7 @@
 #include "libhkfmt/tensor/geometry.h"
 #include "libhkfmt/tensor/narrow.h"
 
-static enum hk_status take_metadata(struct hk_view *v, struct hk_error *err)
+static enum hk_status take_viewed_metadata(struct hk_view *v, struct hk_error *err)
 {
     const struct hk_file *from = v->from;
     v->kvs.arena = &v->file->arena;
@@ -24,14 +24,14 @@ static enum hk_status take_metadata(struct hk_view *v, struct hk_error *err)
 }
 
 /* T under its own name, with the bytes of what it refers to. */
-static enum hk_status take_tensor(struct hk_view *v, const struct hk_tensor *t,
-                                  struct hk_error *err)
+static enum hk_status take_viewed_tensor(struct hk_view *v, const struct hk_tensor *t,
+                                         struct hk_error *err)
 {
     struct hk_file *f = v->file;
     const struct hk_tensor *source;
-    enum hk_status status = hk_tensor_resolve(v->from, t, &source, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_tensor_resolve(v->from, t, &source, err);
+    if (st != HK_OK)
+        return st;
     struct hk_tensor *out = &f->tensors[f->tensor_count];
     struct hk_how *how = &f->how[f->tensor_count++];
     *out = *source;
@@ -44,7 +44,7 @@ static enum hk_status take_tensor(struct hk_view *v, const struct hk_tensor *t,
     return HK_OK;
 }
 
-static enum hk_status fill(struct hk_view *v, size_t first, size_t count, struct hk_error *err)
+static enum hk_status fill_view(struct hk_view *v, size_t first, size_t count, struct hk_error *err)
 {
     struct hk_file *f = v->file;
     f->format = v->from->format;
@@ -62,10 +62,10 @@ static enum hk_status fill(struct hk_view *v, size_t first, size_t count, struct
     if (f->tensors == NULL || f->how == NULL)
         return hk_fail_nomem(err);
     v->room = count + 1;
-    enum hk_status status = take_metadata(v, err);
-    for (size_t i = 0; status == HK_OK && i < count; i++)
-        status = take_tensor(v, &v->from->tensors[first + i], err);
-    return status;
+    enum hk_status st = take_viewed_metadata(v, err);
+    for (size_t i = 0; st == HK_OK && i < count; i++)
+        st = take_viewed_tensor(v, &v->from->tensors[first + i], err);
+    return st;
 }
 
 enum hk_status hk_view_range(struct hk_view **out, struct hk_file *from, size_t first, size_t count,
@@ -80,10 +80,10 @@ enum hk_status hk_view_range(struct hk_view **out, struct hk_file *from, size_t 
         return hk_fail_nomem(err);
     }
     v->from = from;
-    enum hk_status status = fill(v, first, count, err);
-    if (status != HK_OK) {
+    enum hk_status st = fill_view(v, first, count, err);
+    if (st != HK_OK) {
         hk_view_free(&v);
-        return status;
+        return st;
     }
     *out = v;
     return HK_OK;
@@ -109,7 +109,7 @@ void hk_view_free(struct hk_view **view)
 }
 
 /* Copied into the view's arena; NULL when out of memory. */
-static uint8_t *keep(struct hk_view *v, const void *p, size_t n)
+static uint8_t *keep_in_view(struct hk_view *v, const void *p, size_t n)
 {
     uint8_t *to = hk_arena_alloc(&v->file->arena, n > 0 ? n : 1);
     if (to != NULL && n > 0)
@@ -120,7 +120,7 @@ static uint8_t *keep(struct hk_view *v, const void *p, size_t n)
 enum hk_status hk_view_rename(struct hk_view *v, size_t i, const char *name, struct hk_error *err)
 {
     const size_t n = strlen(name);
-    const uint8_t *kept = keep(v, name, n);
+    const uint8_t *kept = keep_in_view(v, name, n);
     if (kept == NULL)
         return hk_fail_nomem(err);
     v->file->tensors[i].name = (struct hk_bytes){kept, n};
@@ -136,7 +136,7 @@ void hk_view_drop(struct hk_view *v, size_t i)
 }
 
 /* Room for another tensor. */
-static enum hk_status grow(struct hk_view *v, struct hk_error *err)
+static enum hk_status grow_view(struct hk_view *v, struct hk_error *err)
 {
     struct hk_file *f = v->file;
     if (f->tensor_count < v->room)
@@ -156,9 +156,9 @@ static enum hk_status grow(struct hk_view *v, struct hk_error *err)
 enum hk_status hk_view_add(struct hk_view *v, const struct hk_tensor *t, const uint8_t *made,
                            struct hk_error *err)
 {
-    enum hk_status status = grow(v, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = grow_view(v, err);
+    if (st != HK_OK)
+        return st;
     struct hk_file *f = v->file;
     f->tensors[f->tensor_count] = *t;
     f->how[f->tensor_count++] = (struct hk_how){.made = made};
@@ -167,7 +167,7 @@ enum hk_status hk_view_add(struct hk_view *v, const struct hk_tensor *t, const u
 
 enum hk_status hk_view_again(struct hk_view *v, size_t i, const char *name, struct hk_error *err)
 {
-    enum hk_status st = grow(v, err);
+    enum hk_status st = grow_view(v, err);
     if (st != HK_OK)
         return st;
     struct hk_file *f = v->file;
@@ -181,14 +181,14 @@ enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, st
     struct hk_tensor *t = &v->file->tensors[i];
     struct hk_how *how = &v->file->how[i];
     struct hk_decoder *d = NULL;
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (!add_ok(v->decoded, how->source->data_size, &v->decoded))
         v->decoded = UINT64_MAX;
-    status = hk_check_output(v->decoded, hk_output_limit(v->file, v->max_output), err);
-    if (status == HK_OK)
-        status = hk_decoder_new(&d, v->file, how->source, err);
-    if (status != HK_OK)
-        return status;
+    st = hk_check_output(v->decoded, hk_output_limit(v->file, v->max_output), err);
+    if (st == HK_OK)
+        st = hk_decoder_new(&d, v->file, how->source, err);
+    if (st != HK_OK)
+        return st;
     hk_decoder_free(&d);
     uint64_t size;
     if (!mul_ok(hk_tensor_elems(t), hk_type_info(type)->block_bytes, &size))
@@ -207,14 +207,14 @@ enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, st
 enum hk_status hk_view_change(struct hk_view *v, size_t i, enum hk_type type, hk_row_fn *change,
                               void *arg, struct hk_error *err)
 {
-    enum hk_status status = hk_view_decode(v, i, type, err);
+    enum hk_status st = hk_view_decode(v, i, type, err);
     v->file->how[i].change = change;
     v->file->how[i].change_arg = arg;
-    return status;
+    return st;
 }
 
 /* A vector (a bias) has a row an element. */
-static uint64_t rows_of(const struct hk_tensor *t)
+static uint64_t row_count(const struct hk_tensor *t)
 {
     return t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
 }
@@ -225,7 +225,7 @@ enum hk_status hk_view_reorder(struct hk_view *v, size_t i, enum hk_row_order or
     struct hk_tensor *t = &v->file->tensors[i];
     struct hk_how *how = &v->file->how[i];
     struct hk_geometry g;
-    const uint64_t rows = rows_of(t);
+    const uint64_t rows = row_count(t);
     if (!how->decoded && (!hk_geometry(how->source, i, NULL, &g) || g.mislabelled ||
                           (g.form != HK_FORM_DENSE && g.form != HK_FORM_BLOCKS) ||
                           (t->ndim == 1 && g.block_elems != 1)))
@@ -254,11 +254,11 @@ static void transpose_matrix(uint8_t *to, const uint8_t *from, uint64_t rows, ui
 static enum hk_status decode_whole(struct hk_view *v, size_t i, uint8_t **out, struct hk_error *err)
 {
     struct hk_decoder *d;
-    enum hk_status status = hk_view_decode(v, i, HK_TYPE_F32, err);
-    if (status == HK_OK)
-        status = hk_decoder_new(&d, v->from, v->file->how[i].source, err);
-    if (status != HK_OK)
-        return status;
+    enum hk_status st = hk_view_decode(v, i, HK_TYPE_F32, err);
+    if (st == HK_OK)
+        st = hk_decoder_new(&d, v->from, v->file->how[i].source, err);
+    if (st != HK_OK)
+        return st;
     const uint64_t n = hk_tensor_elems(&v->file->tensors[i]);
     float *values = n <= SIZE_MAX / sizeof *values ? malloc((size_t)n * sizeof *values + 1) : NULL;
     if (values != NULL) {
@@ -300,11 +300,11 @@ enum hk_status hk_view_transpose(struct hk_view *v, size_t i, struct hk_error *e
     if (s->type == t->type && s->type <= HK_TYPE_BF16 && hk_geometry(s, i, NULL, &g) &&
         g.form == HK_FORM_DENSE)
         return transpose_bytes(v, i, v->from->parts[s->part].map + s->data_offset, err);
-    enum hk_status status = decode_whole(v, i, &decoded, err);
-    if (status == HK_OK)
-        status = transpose_bytes(v, i, decoded, err);
+    enum hk_status st = decode_whole(v, i, &decoded, err);
+    if (st == HK_OK)
+        st = transpose_bytes(v, i, decoded, err);
     free(decoded);
-    return status;
+    return st;
 }
 
 enum hk_status hk_view_ready(struct hk_view *v, struct hk_error *err)
@@ -313,8 +313,8 @@ enum hk_status hk_view_ready(struct hk_view *v, struct hk_error *err)
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
     f->header.tensor_count = f->tensor_count;
-    enum hk_status status = hk_kvlist_take(&v->kvs, f, err);
-    if (status == HK_OK)
-        status = hk_build_indexes(f, &reporter, err);
-    return status != HK_OK ? status : capture.status;
+    enum hk_status st = hk_kvlist_take(&v->kvs, f, err);
+    if (st == HK_OK)
+        st = hk_build_indexes(f, &reporter, err);
+    return st != HK_OK ? st : capture.status;
 }

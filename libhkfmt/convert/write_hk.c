@@ -15,8 +15,7 @@
 #include "libhkfmt/hkmodel.h"
 #include "libhkfmt/safetensors/st.h"
 
-/* The open file that a view was made from. */
-static const struct hk_file *origin_of(const struct hk_file *f)
+const struct hk_file *hk_origin_of(const struct hk_file *f)
 {
     return f->origin != NULL ? f->origin : f;
 }
@@ -25,7 +24,7 @@ struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part)
 {
     if (f->without_appendix)
         return (struct hk_bytes){0};
-    f = origin_of(f);
+    f = hk_origin_of(f);
     const struct hk_part *p = &f->parts[part];
     if (f->format != HK_FORMAT_HK || p->appendix_n == 0)
         return (struct hk_bytes){0};
@@ -51,31 +50,31 @@ enum hk_status hk_view_for_hk(struct hk_view **out, struct hk_file *f,
     return st;
 }
 
-static enum hk_status set_metadata(const struct hk_file *f, struct hk_writer *w,
-                                   struct hk_error *err)
+static enum hk_status set_hk_metadata(const struct hk_file *f, struct hk_writer *w,
+                                      struct hk_error *err)
 {
-    enum hk_status status = HK_OK;
+    enum hk_status st = HK_OK;
     if (f->format == HK_FORMAT_GGUF)
-        status = hk_gguf_refuse_keys(f, err);
-    for (size_t i = 0; status == HK_OK && i < f->kv_count; i++) {
+        st = hk_gguf_refuse_keys(f, err);
+    for (size_t i = 0; st == HK_OK && i < f->kv_count; i++) {
         const struct hk_kv *kv = &f->kvs[i];
         /* hk.alignment is the writer's to set. */
         if (!hk_is_shard_key(f, kv) && !hk_bytes_are(kv->key, "hk.alignment"))
-            status = hk_writer_set(w, kv->key, (enum hk_meta_type)kv->type, kv->value, err);
+            st = hk_writer_set(w, kv->key, (enum hk_meta_type)kv->type, kv->value, err);
     }
-    if (status == HK_OK && f->format == HK_FORMAT_GGUF)
-        status = hk_gguf_note_source(f, w, err);
-    return status;
+    if (st == HK_OK && f->format == HK_FORMAT_GGUF)
+        st = hk_gguf_note_source(f, w, err);
+    return st;
 }
 
-static enum hk_status add_tensors(const struct hk_file *f, struct hk_writer *w,
-                                  struct hk_error *err)
+static enum hk_status add_hk_tensors(const struct hk_file *f, struct hk_writer *w,
+                                     struct hk_error *err)
 {
     for (size_t i = 0; i < f->tensor_count; i++) {
         const struct hk_tensor *t = &f->tensors[i], *target;
-        enum hk_status status = hk_tensor_resolve(f, t, &target, err);
-        if (status != HK_OK)
-            return status;
+        enum hk_status st = hk_tensor_resolve(f, t, &target, err);
+        if (st != HK_OK)
+            return st;
         size_t shared = (size_t)(target - f->tensors);
         if (shared > i)
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
@@ -84,39 +83,39 @@ static enum hk_status add_tensors(const struct hk_file *f, struct hk_writer *w,
             return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                            "tensor %.*s: .hk has no storage type %s", HK_STR(t->name),
                            hk_type_info(t->type)->name);
-        status = hk_writer_add(w, t, shared, err);
-        if (status != HK_OK)
-            return status;
+        st = hk_writer_add(w, t, shared, err);
+        if (st != HK_OK)
+            return st;
     }
     return HK_OK;
 }
 
-static enum hk_status copy_payloads(struct hk_copying *c, struct hk_error *err)
+static enum hk_status copy_hk_payloads(struct hk_copying *c, struct hk_error *err)
 {
     const struct hk_file *f = c->from;
-    enum hk_status status = HK_OK;
-    for (size_t i = 0; status == HK_OK && i < f->tensor_count; i++)
+    enum hk_status st = HK_OK;
+    for (size_t i = 0; st == HK_OK && i < f->tensor_count; i++)
         if (f->tensors[i].type != HK_TYPE_SHARED_REF)
-            status = hk_copy_tensor(c, i, err);
-    return status == HK_OK ? hk_copying_finish(c, err) : status;
+            st = hk_copy_tensor(c, i, err);
+    return st == HK_OK ? hk_copying_finish(c, err) : st;
 }
 
-static enum hk_status write_hk(struct hk_copying *c, struct hk_bytes appendix, struct hk_out *out,
-                               struct hk_error *err)
+static enum hk_status write_hk_parts(struct hk_copying *c, struct hk_bytes appendix,
+                                     struct hk_out *out, struct hk_error *err)
 {
     struct hk_file *f = c->from;
-    enum hk_status status = set_metadata(f, c->writer, err);
-    if (status == HK_OK)
-        status = add_tensors(f, c->writer, err);
-    if (status == HK_OK)
-        status = hk_copying_begin(c, err);
-    if (status == HK_OK)
-        status = hk_writer_begin(c->writer, out, err);
-    if (status == HK_OK)
-        status = copy_payloads(c, err);
-    if (status == HK_OK && appendix.n > 0)
-        status = hk_copy_bytes(c, 0, f->header.appendix_offset, appendix.n, err);
-    return status != HK_OK ? status : hk_writer_finish(c->writer, err);
+    enum hk_status st = set_hk_metadata(f, c->writer, err);
+    if (st == HK_OK)
+        st = add_hk_tensors(f, c->writer, err);
+    if (st == HK_OK)
+        st = hk_copying_begin(c, err);
+    if (st == HK_OK)
+        st = hk_writer_begin(c->writer, out, err);
+    if (st == HK_OK)
+        st = copy_hk_payloads(c, err);
+    if (st == HK_OK && appendix.n > 0)
+        st = hk_copy_bytes(c, 0, f->header.appendix_offset, appendix.n, err);
+    return st != HK_OK ? st : hk_writer_finish(c->writer, err);
 }
 
 enum hk_status hk_write_hk(struct hk_file *f, const struct hk_convert_options *opt,
@@ -137,10 +136,10 @@ enum hk_status hk_write_hk(struct hk_file *f, const struct hk_convert_options *o
         options.split_count = f->header.split_count;
     }
     struct hk_copying c = {.from = f, .opt = opt, .all = appendix.n};
-    enum hk_status status = hk_writer_new(&c.writer, &options, err);
-    if (status == HK_OK)
-        status = write_hk(&c, appendix, out, err);
+    enum hk_status st = hk_writer_new(&c.writer, &options, err);
+    if (st == HK_OK)
+        st = write_hk_parts(&c, appendix, out, err);
     hk_copying_end(&c);
     hk_writer_free(&c.writer);
-    return status;
+    return st;
 }

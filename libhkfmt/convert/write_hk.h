@@ -4,6 +4,8 @@
 
 #include "libhkfmt/hkfmt.h"
 
+/* The open file that view F was made from; F itself where it is none. */
+const struct hk_file *hk_origin_of(const struct hk_file *f);
 /* Bytes of appendix records in part PART of a .hk, or of the .hk that view F was made from, unless
  * it leaves them behind. */
 struct hk_bytes hk_appendix_bytes(const struct hk_file *f, size_t part);

@@ -33,7 +33,8 @@ enum hk_status hk_gguf_refuse_keys(const struct hk_file *f, struct hk_error *err
     return HK_OK;
 }
 
-static enum hk_status record_gguf_type(json_t *types, const struct hk_kv *kv, struct hk_error *err)
+static enum hk_status record_source_type(json_t *types, const struct hk_kv *kv,
+                                         struct hk_error *err)
 {
     const char *usual = hk_gguf_default_type(kv);
     if (kv->gguf_type == NULL) /* not of the GGUF */
@@ -56,7 +57,7 @@ enum hk_status hk_gguf_types_text(const struct hk_file *f, char **out, struct hk
     enum hk_status st = types == NULL ? hk_fail_nomem(err) : HK_OK;
     for (size_t i = 0; st == HK_OK && i < f->kv_count; i++)
         if (!hk_is_shard_key(f, &f->kvs[i]))
-            st = record_gguf_type(types, &f->kvs[i], err);
+            st = record_source_type(types, &f->kvs[i], err);
     char *text = NULL;
     if (st == HK_OK && json_object_size(types) > 0 &&
         (text = json_dumps(types, JSON_COMPACT)) == NULL)
@@ -72,10 +73,14 @@ enum hk_status hk_gguf_note_source(const struct hk_file *f, struct hk_writer *w,
 {
     char *types = NULL;
     enum hk_status st = hk_gguf_types_text(f, &types, err);
+    uint8_t version[8];
+    put64(version, f->header.version_major);
     if (st == HK_OK)
-        st = hk_writer_set_string(w, "hk.source.format", "gguf", err);
+        st = hk_writer_set(w, hk_bytes_of("hk.source.format"), HK_META_STRING, hk_bytes_of("gguf"),
+                           err);
     if (st == HK_OK)
-        st = hk_writer_set_int(w, "hk.source.gguf_version", f->header.version_major, err);
+        st = hk_writer_set(w, hk_bytes_of("hk.source.gguf_version"), HK_META_INT64,
+                           (struct hk_bytes){version, sizeof version}, err);
     if (st == HK_OK && types != NULL)
         st = hk_writer_set(w, types_key, HK_META_JSON, hk_bytes_of(types), err);
     free(types);

@@ -14,6 +14,7 @@
 #include "libhkfmt/hf/tokenizer/tokenizer.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
+#include "libhkfmt/set/set.h"
 
 struct opening {
     const char *dir;
@@ -86,7 +87,7 @@ static enum hk_status open_weight_files(struct opening *o)
     if (path == NULL)
         st = hk_fail_nomem(o->err);
     else
-        st = hk_hf_about(name, hk_open_set(&o->f, path, o->err), o->err);
+        st = hk_hf_about(name, hk_open_files(&o->f, path, o->err), o->err);
     free(path);
     if (st == HK_OK && o->f->format != HK_FORMAT_SAFETENSORS)
         st = hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET, "%s: no safetensors but %s", name,

@@ -143,6 +143,11 @@ const char *hk_file_part_name(const struct hk_file *f, size_t part)
     return part < f->part_count ? f->parts[part].name : NULL;
 }
 
+const char *hk_file_part_path(const struct hk_file *f, size_t part)
+{
+    return part < f->part_count ? f->parts[part].path : NULL;
+}
+
 const struct hk_header *hk_file_header(const struct hk_file *f)
 {
     return &f->header;

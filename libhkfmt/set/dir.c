@@ -1,15 +1,17 @@
-/* Which model a directory holds: a Hugging Face one if there is a config.json, else the one file or
- * set. Hidden files are nobody's model. */
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
+/* A path leads to a model: a directory to the one in it, a Hugging Face model if there is a
+ * config.json, else the only file or set; a file or an index to all that belongs to it. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "libhkfmt/base/le.h"
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/hk/file.h"
+#include "libhkfmt/hk/wire.h"
 #include "libhkfmt/set/set.h"
 
 struct found {
@@ -17,60 +19,6 @@ struct found {
     struct hk_names models, indexes;
     struct hk_names indexed; /* what the indexes name, sorted */
 };
-
-static bool is_model_name(const char *name)
-{
-    enum hk_format format;
-    return hk_format_by_extension(name, &format);
-}
-
-static bool is_index_of_model(const char *name)
-{
-    char model[NAME_MAX + 1];
-    if (!hk_is_index_name(name) || strlen(name) >= sizeof model)
-        return false;
-    snprintf(model, sizeof model, "%.*s", (int)(strlen(name) - strlen(".index.json")), name);
-    return is_model_name(model);
-}
-
-static enum hk_status note_entry(struct found *d, const char *name, struct hk_error *err)
-{
-    if (name[0] == '.')
-        return HK_OK;
-    if (is_model_name(name))
-        return hk_names_add(&d->models, strdup(name), err);
-    return is_index_of_model(name) ? hk_names_add(&d->indexes, strdup(name), err) : HK_OK;
-}
-
-static enum hk_status scan_directory(struct found *d, struct hk_error *err)
-{
-    enum hk_status st = HK_OK;
-    DIR *dir = opendir(*d->dir == '\0' ? "." : d->dir);
-    if (dir == NULL)
-        return hk_fail_sys(err, errno, "cannot open the directory");
-    errno = 0;
-    for (const struct dirent *e; st == HK_OK && (e = readdir(dir)) != NULL; errno = 0)
-        st = note_entry(d, e->d_name, err);
-    if (st == HK_OK && errno != 0)
-        st = hk_fail_sys(err, errno, "cannot read the directory");
-    closedir(dir);
-    hk_names_sort(&d->models);
-    hk_names_sort(&d->indexes);
-    return st;
-}
-
-enum hk_status hk_list_indexes(struct hk_names *out, const char *dir, struct hk_error *err)
-{
-    char *copy = strdup(dir);
-    if (copy == NULL)
-        return hk_fail_nomem(err);
-    struct found d = {.dir = copy};
-    enum hk_status st = scan_directory(&d, err);
-    hk_names_free(&d.models);
-    free(copy);
-    *out = d.indexes;
-    return st;
-}
 
 static enum hk_status read_indexes(struct found *d, struct hk_error *err)
 {
@@ -139,7 +87,7 @@ static enum hk_status open_only_model(struct hk_file **out, const struct found *
     struct hk_error why;
     if (asprintf(&path, "%s%s", d->dir, name) < 0)
         return hk_fail_nomem(err);
-    enum hk_status st = hk_open_set(&f, path, &why);
+    enum hk_status st = hk_open_files(&f, path, &why);
     free(path);
     if (st != HK_OK) {
         hk_fail(err, st, why.offset, "%.100s: %s", name, why.text);
@@ -159,7 +107,7 @@ static enum hk_status open_only_model(struct hk_file **out, const struct found *
 static enum hk_status find_only_model(char **out, struct found *d, struct hk_error *err)
 {
     struct hk_names models = {0};
-    enum hk_status st = scan_directory(d, err);
+    enum hk_status st = hk_list_models(d->dir, &d->models, &d->indexes, err);
     if (st == HK_OK)
         st = read_indexes(d, err);
     if (st == HK_OK)
@@ -197,7 +145,7 @@ static bool set_directory_name(struct found *d, const char *path)
     return asprintf(&d->dir, "%s%s", path, n > 0 && path[n - 1] == '/' ? "" : "/") >= 0;
 }
 
-enum hk_status hk_open_dir(struct hk_file **out, const char *path, struct hk_error *err)
+static enum hk_status open_directory(struct hk_file **out, const char *path, struct hk_error *err)
 {
     struct found d = {0};
     char *name = NULL;
@@ -227,4 +175,53 @@ enum hk_status hk_find_in_dir(char **out, const char *path, bool *hf, struct hk_
     free(name);
     free_found(&d);
     return st;
+}
+
+enum hk_status hk_open_set(struct hk_file **out, const char *path, struct hk_error *err)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? open_directory(out, path, err)
+                                                       : hk_open_files(out, path, err);
+}
+
+/* ---- the file that is changed ---- */
+
+/* Whether PATH can be nothing but a file of its own; also where it cannot be read, so that whoever
+ * changes it says why. */
+static bool stands_alone(const char *path)
+{
+    struct stat st;
+    struct hk_shard_name n;
+    uint8_t p[HK_HEADER_SIZE];
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    if (stat(path, &st) != 0)
+        return true;
+    if (!S_ISREG(st.st_mode))
+        return !S_ISDIR(st.st_mode);
+    if (hk_is_index_name(name))
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t size = fd < 0 ? -1 : pread(fd, p, sizeof p, 0);
+    if (fd >= 0)
+        close(fd);
+    if (size < HK_HEADER_SIZE || memcmp(p, HK_MAGIC, 4) != 0)
+        return true;
+    return le16(p + HK_AT_SPLIT_COUNT) <= 1 && !hk_shard_name_split(name, &n);
+}
+
+enum hk_status hk_first_file(char **out, const char *path, struct hk_error *err)
+{
+    struct hk_file *f = NULL;
+    enum hk_status st = stands_alone(path) ? HK_OK : hk_open_set(&f, path, err);
+    if (st != HK_OK)
+        return st;
+    const char *first = f != NULL && (hk_format_traits(f->format) & HK_TRAIT_RECORDS) != 0
+                            ? hk_file_part_path(f, 0)
+                            : path;
+    char *copy = strdup(first);
+    hk_close(&f);
+    if (copy == NULL)
+        return hk_fail_nomem(err);
+    *out = copy;
+    return HK_OK;
 }

@@ -1,6 +1,10 @@
 /* The index of a set, {"metadata":{"total_size":N, ...},"weight_map":{tensor: file}}: written by
  * whoever, so its names must be plain, and what it says must be what the files hold, both ways. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +21,51 @@ bool hk_is_index_name(const char *name)
     static const char suffix[] = ".index.json";
     size_t n = strlen(name);
     return n >= sizeof suffix && strcmp(name + n - (sizeof suffix - 1), suffix) == 0;
+}
+
+/* ---- finding ---- */
+
+static bool is_model_name(const char *name)
+{
+    enum hk_format format;
+    return hk_format_by_extension(name, &format);
+}
+
+static bool is_index_of_model(const char *name)
+{
+    char model[NAME_MAX + 1];
+    if (!hk_is_index_name(name) || strlen(name) >= sizeof model)
+        return false;
+    snprintf(model, sizeof model, "%.*s", (int)(strlen(name) - strlen(".index.json")), name);
+    return is_model_name(model);
+}
+
+static enum hk_status note_entry(struct hk_names *models, struct hk_names *indexes,
+                                 const char *name, struct hk_error *err)
+{
+    if (name[0] == '.')
+        return HK_OK;
+    if (is_model_name(name))
+        return hk_names_add(models, strdup(name), err);
+    return is_index_of_model(name) ? hk_names_add(indexes, strdup(name), err) : HK_OK;
+}
+
+enum hk_status hk_list_models(const char *path, struct hk_names *models, struct hk_names *indexes,
+                              struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    DIR *dir = opendir(*path == '\0' ? "." : path);
+    if (dir == NULL)
+        return hk_fail_sys(err, errno, "cannot open the directory");
+    errno = 0;
+    for (const struct dirent *e; st == HK_OK && (e = readdir(dir)) != NULL; errno = 0)
+        st = note_entry(models, indexes, e->d_name, err);
+    if (st == HK_OK && errno != 0)
+        st = hk_fail_sys(err, errno, "cannot read the directory");
+    closedir(dir);
+    hk_names_sort(models);
+    hk_names_sort(indexes);
+    return st;
 }
 
 /* ---- reading ---- */
@@ -155,6 +204,17 @@ static bool is_count(const json_t *v, uint64_t n)
     if (json_is_integer(v))
         return json_integer_value(v) >= 0 && (uint64_t)json_integer_value(v) == n;
     return json_is_real(v) && json_real_value(v) == (double)n;
+}
+
+uint64_t hk_payload_size(const struct hk_file *f)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < f->tensor_count; i++) {
+        const struct hk_tensor *t = &f->tensors[i];
+        if (t->type != HK_TYPE_SHARED_REF) /* sections lie in files, so no sum wraps */
+            size += t->data_size + t->scale_size + t->residual_size;
+    }
+    return size;
 }
 
 /* The reference does not say whether total_size of a .hk counts its files or its tensors. That of

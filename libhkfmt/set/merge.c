@@ -90,17 +90,6 @@ enum hk_status hk_place_of(const struct hk_file *f, const char *name, struct hk_
                             : place_in_keys(f, rules->number_key, rules->count_key, out, err);
 }
 
-uint64_t hk_payload_size(const struct hk_file *f)
-{
-    uint64_t size = 0;
-    for (size_t i = 0; i < f->tensor_count; i++) {
-        const struct hk_tensor *t = &f->tensors[i];
-        if (t->type != HK_TYPE_SHARED_REF) /* sections lie in files, so no sum wraps */
-            size += t->data_size + t->scale_size + t->residual_size;
-    }
-    return size;
-}
-
 /* Writers of sets note how many tensors all shards hold together. */
 enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err)
 {

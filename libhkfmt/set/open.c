@@ -1,15 +1,11 @@
-/* A file, an index or a directory leads to the whole model that it belongs to. */
-#include <fcntl.h>
+/* A file or an index leads to the whole model that it belongs to. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "libhkfmt/base/le.h"
 #include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
-#include "libhkfmt/hk/wire.h"
 #include "libhkfmt/set/set.h"
 
 /* PATH in two: its directory, empty or with the last slash, and the name. */
@@ -87,8 +83,8 @@ static enum hk_status read_index_files(struct hk_set *s, const char *name, struc
 /* An index of another name that has NAME. */
 static enum hk_status search_indexes(struct hk_set *s, const char *name, struct hk_error *err)
 {
-    struct hk_names all = {0};
-    enum hk_status st = hk_list_indexes(&all, s->dir, err);
+    struct hk_names all = {0}, models = {0};
+    enum hk_status st = hk_list_models(s->dir, &models, &all, err);
     for (size_t i = 0; st == HK_OK && i < all.count && !hk_names_have(&s->names, name); i++)
         if (read_index_files(s, all.names[i], NULL) != HK_OK)
             hk_names_free(&s->names); /* an index of others, and broken: not ours to tell of */
@@ -96,6 +92,7 @@ static enum hk_status search_indexes(struct hk_set *s, const char *name, struct 
         hk_names_free(&s->names);
         hk_set_index_free(&s->index);
     }
+    hk_names_free(&models);
     hk_names_free(&all);
     return st;
 }
@@ -214,12 +211,9 @@ enum hk_status hk_set_find(struct hk_set *s, const char *path, struct hk_error *
     return unread ? find_files_by_name(s, name, err) : st;
 }
 
-enum hk_status hk_open_set(struct hk_file **out, const char *path, struct hk_error *err)
+enum hk_status hk_open_files(struct hk_file **out, const char *path, struct hk_error *err)
 {
-    struct stat there;
     const char *name;
-    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode))
-        return hk_open_dir(out, path, err);
     struct hk_set s = {.dir = split_directory(path, &name)};
     if (s.dir == NULL)
         return hk_fail_nomem(err);
@@ -232,51 +226,4 @@ enum hk_status hk_open_set(struct hk_file **out, const char *path, struct hk_err
         *out = lone;
     hk_set_free(&s);
     return st;
-}
-
-const char *hk_file_part_path(const struct hk_file *f, size_t part)
-{
-    return part < f->part_count ? f->parts[part].path : NULL;
-}
-
-/* ---- the file that is changed ---- */
-
-/* Whether PATH can be nothing but a file of its own; also where it cannot be read, so that whoever
- * changes it says why. */
-static bool stands_alone(const char *path)
-{
-    struct stat st;
-    struct hk_shard_name n;
-    uint8_t p[HK_HEADER_SIZE];
-    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
-    if (stat(path, &st) != 0)
-        return true;
-    if (!S_ISREG(st.st_mode))
-        return !S_ISDIR(st.st_mode);
-    if (hk_is_index_name(name))
-        return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    ssize_t size = fd < 0 ? -1 : pread(fd, p, sizeof p, 0);
-    if (fd >= 0)
-        close(fd);
-    if (size < HK_HEADER_SIZE || memcmp(p, HK_MAGIC, 4) != 0)
-        return true;
-    return le16(p + HK_AT_SPLIT_COUNT) <= 1 && !hk_shard_name_split(name, &n);
-}
-
-enum hk_status hk_first_file(char **out, const char *path, struct hk_error *err)
-{
-    struct hk_file *f = NULL;
-    enum hk_status st = stands_alone(path) ? HK_OK : hk_open_set(&f, path, err);
-    if (st != HK_OK)
-        return st;
-    const char *first = f != NULL && (hk_format_traits(f->format) & HK_TRAIT_RECORDS) != 0
-                            ? hk_file_part_path(f, 0)
-                            : path;
-    char *copy = strdup(first);
-    hk_close(&f);
-    if (copy == NULL)
-        return hk_fail_nomem(err);
-    *out = copy;
-    return HK_OK;
 }

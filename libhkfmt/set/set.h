@@ -49,6 +49,10 @@ struct hk_set_index {
     json_t *map; /* tensor -> file, every one a string that is a plain name; borrowed */
 };
 bool hk_is_index_name(const char *name);
+/* Names of all models and indexes of models in DIR (empty, or ends in a slash), sorted; hidden
+ * files are nobody's model. */
+enum hk_status hk_list_models(const char *dir, struct hk_names *models, struct hk_names *indexes,
+                              struct hk_error *err);
 /* Read DIR/NAME; DIR is empty or ends in a slash. Released with hk_set_index_free(). */
 enum hk_status hk_set_index_read(struct hk_set_index *x, const char *dir, const char *name,
                                  struct hk_error *err);
@@ -59,6 +63,8 @@ enum hk_status hk_set_index_files(const struct hk_set_index *x, struct hk_names 
 enum hk_status hk_set_index_check(const struct hk_set_index *x, const struct hk_file *whole,
                                   struct hk_error *err);
 void hk_set_index_free(struct hk_set_index *x);
+/* Bytes of all tensors, those that are shared once. */
+uint64_t hk_payload_size(const struct hk_file *f);
 
 /* ---- what shards say of themselves (set/merge.c) ---- */
 
@@ -70,8 +76,6 @@ enum hk_status hk_place_of(const struct hk_file *f, const char *name, struct hk_
                            struct hk_error *err);
 /* Whether the totals that the shards of WHOLE state are right. */
 enum hk_status hk_check_totals(const struct hk_file *whole, struct hk_error *err);
-/* Bytes of all tensors, those that are shared once. */
-uint64_t hk_payload_size(const struct hk_file *f);
 
 /* ---- opening (set/open.c, set/merge.c, set/dir.c) ---- */
 
@@ -91,11 +95,9 @@ enum hk_status hk_set_find(struct hk_set *s, const char *path, struct hk_error *
 void hk_set_free(struct hk_set *s);
 /* All files of S->names as one. */
 enum hk_status hk_set_open_files(struct hk_file **out, struct hk_set *s, struct hk_error *err);
-/* Add the names of all indexes in DIR (empty, or ends in a slash), sorted. */
-enum hk_status hk_list_indexes(struct hk_names *out, const char *dir, struct hk_error *err);
 /* Path of the weights in directory PATH: a file, or an index. *HF: it is a Hugging Face model. */
 enum hk_status hk_find_in_dir(char **out, const char *path, bool *hf, struct hk_error *err);
-/* The one model in directory PATH. */
-enum hk_status hk_open_dir(struct hk_file **out, const char *path, struct hk_error *err);
+/* hk_open_set() of a file or an index. */
+enum hk_status hk_open_files(struct hk_file **out, const char *path, struct hk_error *err);
 
 #endif
