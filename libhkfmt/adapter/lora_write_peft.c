@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hf/export.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
@@ -172,7 +172,7 @@ static enum hk_status read_adapter_again(const char *path, const struct hk_file 
     struct hk_file *payload = NULL;
     struct hk_adapter *a = NULL;
     struct hk_adapter_found found;
-    const int fd = memfd_create("adapter", MFD_CLOEXEC);
+    const int fd = hk_sys_open_memory("adapter");
     enum hk_status st = fd < 0 ? hk_fail_nomem(err) : hk_out_fd(&out, fd, err);
     if (st == HK_OK) {
         st = hk_adapter_payload(path, base, out, &found, err);

@@ -1,12 +1,12 @@
 /* The file that a record carries: safetensors, or of adapters GGUF. */
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hk/compress.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
@@ -100,7 +100,7 @@ static enum hk_status inflate_copy(struct hk_file **out, const struct hk_file *f
         if (st != HK_OK)
             return st;
     }
-    const int fd = memfd_create("payload", MFD_CLOEXEC);
+    const int fd = hk_sys_open_memory("payload");
     if (fd < 0)
         return hk_fail_nomem(err);
     enum hk_status status = hk_out_fd(&o, fd, err);
@@ -213,7 +213,7 @@ enum hk_status hk_adapter_in_peft_form(struct hk_file **out, struct hk_file *pay
         return HK_OK;
     if (payload->format != HK_FORMAT_GGUF || !hk_lora_is_gguf(payload))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "its payload is no adapter");
-    const int fd = memfd_create("payload", MFD_CLOEXEC);
+    const int fd = hk_sys_open_memory("payload");
     enum hk_status st = fd < 0 ? hk_fail_nomem(err) : hk_lora_from_gguf(&g, payload, base, err);
     if (st == HK_OK) {
         st = hk_out_fd(&o, fd, err);

@@ -2,23 +2,16 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/buf.h"
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/le.h"
 
 uint8_t *hk_buf_room(struct hk_buf *b, size_t n)
 {
-    if (b->failed || n > SIZE_MAX / 2 - b->n) {
+    if (b->failed || n > SIZE_MAX - b->n ||
+        !hk_grow(&b->p, &b->room, n > 0 ? b->n + n : b->n + 1,
+                 1)) { /* never NULL, not even for 0 */
         b->failed = true;
         return NULL;
-    }
-    if (b->p == NULL || b->n + n > b->room) {
-        size_t room = 2 * (b->n + n) > 256 ? 2 * (b->n + n) : 256;
-        uint8_t *p = realloc(b->p, room);
-        if (p == NULL) {
-            b->failed = true;
-            return NULL;
-        }
-        b->p = p;
-        b->room = room;
     }
     b->n += n;
     return b->p + b->n - n;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hkmodel.h"
 
 const char *hk_status_name(enum hk_status s)
@@ -91,7 +92,7 @@ enum hk_status hk_fail_sys(struct hk_error *err, int sys, const char *fmt, ...)
         va_end(ap);
         size_t used = strlen(err->text);
         char reason[128];
-        const char *text = strerror_r(sys, reason, sizeof reason);
+        const char *text = hk_sys_error_text(sys, reason, sizeof reason);
         snprintf(err->text + used, sizeof err->text - used, "%s%s", used > 0 ? ": " : "", text);
     }
     return HK_E_IO;

@@ -153,7 +153,7 @@ void hk_json_quote(struct hk_buf *b, struct hk_bytes text)
 /* ---- numbers ---- */
 
 /* Behind the digits from AT on; AT itself where there are none. */
-static size_t skip_digits(const struct hk_json *j, size_t at)
+static size_t skip_json_digits(const struct hk_json *j, size_t at)
 {
     while (byte_at(j, at) >= '0' && byte_at(j, at) <= '9')
         at++;
@@ -163,18 +163,19 @@ static size_t skip_digits(const struct hk_json *j, size_t at)
 static enum hk_json_token scan_number(struct hk_json *j)
 {
     static const char broken[] = "a number that is none";
-    size_t first = j->at, whole = first + (byte_at(j, first) == '-'), at = skip_digits(j, whole);
+    size_t first = j->at, whole = first + (byte_at(j, first) == '-'),
+           at = skip_json_digits(j, whole);
     if (at == whole || (at > whole + 1 && byte_at(j, whole) == '0'))
         return fail_json(j, first, broken);
     if (byte_at(j, at) == '.') {
         size_t from = at + 1;
-        if ((at = skip_digits(j, from)) == from)
+        if ((at = skip_json_digits(j, from)) == from)
             return fail_json(j, first, broken);
     }
     if (byte_at(j, at) == 'e' || byte_at(j, at) == 'E') {
         size_t from = at + 1;
         from += byte_at(j, from) == '+' || byte_at(j, from) == '-';
-        if ((at = skip_digits(j, from)) == from)
+        if ((at = skip_json_digits(j, from)) == from)
             return fail_json(j, first, broken);
     }
     j->span = (struct hk_bytes){j->text.p + first, at - first};

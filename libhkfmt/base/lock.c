@@ -12,24 +12,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/sys.h"
+
 enum range { WRITER, RECORDS, GATE, HEADS };
 
 enum { READER_MS = 10000, WRITER_MS = 30, NOTICE_MS = 1000, LONGEST_NAP_MS = 10 };
 
 /* ---- one range ---- */
 
+static off_t place_of_range(enum range range)
+{
+    return (off_t)(INT64_C(1) << 62) + (off_t)range;
+}
+
 /* 0 or errno; EAGAIN where another has it. */
 static int set_lock_range(int fd, enum range range, int type)
 {
-    struct flock l = {.l_type = (short)type,
-                      .l_whence = SEEK_SET,
-                      .l_start = (off_t)(INT64_C(1) << 62) + (off_t)range,
-                      .l_len = 1};
-    int result;
-    do
-        result = fcntl(fd, F_OFD_SETLK, &l);
-    while (result != 0 && errno == EINTR);
-    return result == 0 ? 0 : errno == EACCES ? EAGAIN : errno;
+    return hk_sys_lock_byte(fd, place_of_range(range), type);
 }
 
 static void drop_lock_range(int fd, enum range range)
@@ -108,11 +107,7 @@ void hk_unlock_payloads(int fd)
 
 bool hk_has_writer(int fd)
 {
-    struct flock l = {.l_type = F_RDLCK,
-                      .l_whence = SEEK_SET,
-                      .l_start = (off_t)(INT64_C(1) << 62) + (off_t)WRITER,
-                      .l_len = 1};
-    return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+    return hk_sys_is_locked(fd, place_of_range(WRITER));
 }
 
 /* ---- writers ---- */

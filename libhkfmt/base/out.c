@@ -1,5 +1,5 @@
-/* Output that appears whole or not at all. A regular file is written without a name (O_TMPFILE), so
- * that even a kill leaves nothing behind, and is linked into place at the end; where the file
+/* Output that appears whole or not at all. A regular file is written without a name (base/sys.h),
+ * so that even a kill leaves nothing behind, and is linked into place at the end; where the file
  * system cannot do that, under a temporary name. */
 #include "libhkfmt/base/out.h"
 
@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hkmodel.h"
 
 enum { BUFFER_SIZE = 1 << 20 };
@@ -21,7 +21,7 @@ enum { BUFFER_SIZE = 1 << 20 };
 struct hk_out {
     int fd;
     bool owned;   /* FD is ours to close */
-    bool unnamed; /* written as O_TMPFILE */
+    bool unnamed; /* it has no name yet */
     bool named;   /* written under the temporary name */
     bool replace;
     bool by_read; /* the kernel does not copy between these files */
@@ -73,10 +73,8 @@ enum hk_status hk_out_fd(struct hk_out **out, int fd, struct hk_error *err)
 /* DIRECTORY/.BASE.RANDOM */
 static char *temporary_name(const char *target)
 {
-    uint32_t random = 0;
+    const uint32_t random = hk_sys_random();
     char *directory = strdup(target), *base = strdup(target), *name = NULL;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        random = (uint32_t)getpid();
     if (directory != NULL && base != NULL &&
         asprintf(&name, "%s/.%.200s.%08x", dirname(directory), basename(base), random) < 0)
         name = NULL;
@@ -88,11 +86,7 @@ static char *temporary_name(const char *target)
 static int open_unnamed_file(const char *target)
 {
     char *copy = strdup(target);
-    if (copy == NULL || access("/proc/self/fd", X_OK) != 0) {
-        free(copy);
-        return -1;
-    }
-    int fd = open(dirname(copy), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    int fd = copy != NULL ? hk_sys_open_unnamed(dirname(copy)) : -1;
     free(copy);
     return fd;
 }
@@ -232,14 +226,6 @@ enum hk_status hk_out_write(struct hk_out *o, const void *p, size_t n, struct hk
     return HK_OK;
 }
 
-/* Whether the failure means that the kernel does not copy between such files, not that the copy
- * went wrong. */
-static bool kernel_cannot_copy(int sys)
-{
-    return sys == EXDEV || sys == EINVAL || sys == ENOSYS || sys == EOPNOTSUPP || sys == EBADF ||
-           sys == EPERM || sys == ETXTBSY;
-}
-
 static enum hk_status copy_by_reading(struct hk_out *o, int fd, uint64_t offset, uint64_t n,
                                       struct hk_error *err)
 {
@@ -273,10 +259,8 @@ enum hk_status hk_out_copy(struct hk_out *o, int fd, uint64_t offset, uint64_t n
     off_t from = (off_t)offset;
     while (n > 0 && !o->by_read) {
         size_t want = n < (1u << 30) ? (size_t)n : 1u << 30;
-        ssize_t got = copy_file_range(fd, &from, o->fd, NULL, want, 0);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && !kernel_cannot_copy(errno))
+        ssize_t got = hk_sys_copy(fd, &from, o->fd, want);
+        if (got < 0 && !hk_sys_cannot_copy(errno))
             return hk_fail_sys(err, errno, "cannot write");
         o->by_read = got <= 0; /* 0: at the end of the input, or a file system that cannot say */
         n -= got > 0 ? (uint64_t)got : 0;
@@ -311,33 +295,20 @@ static enum hk_status sync_directory(const char *target, struct hk_error *err)
     return good ? HK_OK : hk_fail_sys(err, sys, "cannot sync the directory");
 }
 
-/* Give the unnamed file NAME; false with errno. */
-static bool link_unnamed(const struct hk_out *o, const char *name)
-{
-    char self[32];
-    snprintf(self, sizeof self, "/proc/self/fd/%d", o->fd);
-    return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
-}
-
-static bool rename_without_replacing(const char *from, const char *to)
-{
-    return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0;
-}
-
 /* With REPLACE the file takes its temporary name first, since a link cannot replace and a rename
  * needs a name. */
 static enum hk_status publish_out(struct hk_out *o, struct hk_error *err)
 {
     if (!o->replace) {
-        bool good = o->unnamed ? link_unnamed(o, o->target)
-                               : rename_without_replacing(o->temporary, o->target);
+        bool good = o->unnamed ? hk_sys_name_file(o->fd, o->target)
+                               : hk_sys_rename_new(o->temporary, o->target);
         o->named = o->named && !good;
         if (!good && errno == EEXIST)
             return refuse_existing(err);
         return good ? HK_OK : hk_fail_sys(err, errno, "cannot take its name");
     }
     if (o->unnamed) {
-        if (!link_unnamed(o, o->temporary))
+        if (!hk_sys_name_file(o->fd, o->temporary))
             return hk_fail_sys(err, errno, "cannot take a name");
         o->named = true;
     }

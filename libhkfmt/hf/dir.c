@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libhkfmt/base/buf.h"
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/json_tree.h"
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/hk/file.h"
@@ -207,14 +208,8 @@ struct listing {
 static bool keep_weights_name(struct listing *l, const char *name)
 {
     struct hk_hf_weights *w = l->w;
-    if (w->count == l->room) {
-        size_t room = l->room == 0 ? 16 : l->room * 2;
-        char **names = reallocarray(w->names, room, sizeof *names);
-        if (names == NULL)
-            return false;
-        w->names = names;
-        l->room = room;
-    }
+    if (!hk_grow(&w->names, &l->room, w->count + 1, sizeof *w->names))
+        return false;
     w->names[w->count] = strdup(name);
     return w->names[w->count] != NULL && ++w->count > 0;
 }

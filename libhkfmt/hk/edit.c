@@ -35,7 +35,8 @@ void hk_edit_discard(struct hk_edit **edit)
     *edit = NULL;
 }
 
-enum hk_status hk_add_change(struct hk_changes *c, const struct hk_kv *kv, struct hk_error *err)
+static enum hk_status add_edit_change(struct hk_changes *c, const struct hk_kv *kv,
+                                      struct hk_error *err)
 {
     if (!hk_grow(&c->list, &c->room, c->count + 1, sizeof *c->list))
         return hk_fail_nomem(err);
@@ -86,7 +87,7 @@ static enum hk_status open_edited(struct hk_edit *e, struct hk_error *err)
                        "is shard %u of %u: the metadata of a set is that of its first file",
                        h->split_index + 1u, h->split_count);
     for (size_t i = 0; st == HK_OK && i < e->file->kv_count; i++)
-        st = hk_add_change(&e->changes, &e->file->kvs[i], err);
+        st = add_edit_change(&e->changes, &e->file->kvs[i], err);
     e->changes.old = e->changes.count;
     return st;
 }
@@ -163,7 +164,7 @@ enum hk_status hk_edit_set(struct hk_edit *e, struct hk_bytes key, enum hk_meta_
     if (st == HK_OK &&
         (!hk_arena_keep(&e->arena, key, &kv.key) || !hk_arena_keep(&e->arena, value, &kv.value)))
         st = hk_fail_nomem(err);
-    return st == HK_OK ? hk_add_change(&e->changes, &kv, err) : st;
+    return st == HK_OK ? add_edit_change(&e->changes, &kv, err) : st;
 }
 
 enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key, struct hk_error *err)
@@ -173,13 +174,13 @@ enum hk_status hk_edit_delete(struct hk_edit *e, struct hk_bytes key, struct hk_
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no key %.*s", HK_STR(key));
     enum hk_status st = check_editable_key(key, err);
     struct hk_kv kv = {.key = has->key};
-    return st == HK_OK ? hk_add_change(&e->changes, &kv, err) : st;
+    return st == HK_OK ? add_edit_change(&e->changes, &kv, err) : st;
 }
 
 /* ---- the new section: the pairs of the file with each change where its key stands, new keys at
  * the end ---- */
 
-bool hk_change_stays(const struct hk_change *change)
+static bool change_stays(const struct hk_change *change)
 {
     return !change->merged && change->kv.type != 0;
 }
@@ -210,14 +211,17 @@ static enum hk_status merge_changes(struct hk_changes *c, struct hk_error *err)
     return HK_OK;
 }
 
-enum hk_status hk_settle_changes(struct hk_changes *c, const struct hk_file *f,
-                                 struct hk_arena *arena, struct hk_error *err)
+static enum hk_status settle_changes(struct hk_changes *c, const struct hk_file *f,
+                                     struct hk_arena *arena, struct hk_error *err)
 {
     enum hk_status st = merge_changes(c, err);
-    size_t before = c->count;
+    struct hk_kv types;
+    bool changed = false;
     if (st == HK_OK)
-        st = hk_settle_types(c, f, arena, err);
-    return st == HK_OK && c->count > before ? merge_changes(c, err) : st;
+        st = hk_settle_types(c, f, arena, &types, &changed, err);
+    if (st == HK_OK && changed)
+        st = add_edit_change(c, &types, err);
+    return st == HK_OK && changed ? merge_changes(c, err) : st;
 }
 
 static void put_pair(struct hk_buf *b, const struct hk_kv *kv)
@@ -236,7 +240,7 @@ static enum hk_status encode_metadata(const struct hk_changes *c, struct hk_new_
                                       struct hk_error *err)
 {
     for (size_t i = 0; i < c->count; i++) {
-        if (!hk_change_stays(&c->list[i]))
+        if (!change_stays(&c->list[i]))
             continue;
         put_pair(&out->bytes, &c->list[i].kv);
         out->count++;
@@ -272,7 +276,7 @@ static enum hk_status check_editable_end(const struct hk_file *f, struct hk_erro
 static enum hk_status commit_edit(struct hk_edit *e, struct hk_new_metadata *m,
                                   struct hk_error *err)
 {
-    enum hk_status st = hk_settle_changes(&e->changes, e->file, &e->arena, err);
+    enum hk_status st = settle_changes(&e->changes, e->file, &e->arena, err);
     if (st == HK_OK)
         st = encode_metadata(&e->changes, m, err);
     if (st == HK_OK)

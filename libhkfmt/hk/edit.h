@@ -22,15 +22,11 @@ struct hk_changes {
     size_t old; /* how many are the file's */
 };
 
-/* Each change to where its key stands; hk.gguf.types into step. ARENA holds what is made. */
-enum hk_status hk_settle_changes(struct hk_changes *c, const struct hk_file *f,
-                                 struct hk_arena *arena, struct hk_error *err);
-enum hk_status hk_add_change(struct hk_changes *c, const struct hk_kv *kv, struct hk_error *err);
-/* Whether pair I is one of the metadata to be. */
-bool hk_change_stays(const struct hk_change *change);
-/* Keep hk.gguf.types in step with what was touched (edit_types.c). */
-enum hk_status hk_settle_types(struct hk_changes *c, const struct hk_file *f,
-                               struct hk_arena *arena, struct hk_error *err);
+/* What the edit has to record under hk.gguf.types to keep it in step with what C touches, in *OUT
+ * if *CHANGED (edit_types.c). */
+enum hk_status hk_settle_types(const struct hk_changes *c, const struct hk_file *f,
+                               struct hk_arena *arena, struct hk_kv *out, bool *changed,
+                               struct hk_error *err);
 
 /* ---- writing (edit_write.c) ---- */
 

@@ -42,7 +42,7 @@ static char *member_name(struct hk_bytes key, struct hk_error *err, enum hk_stat
 }
 
 /* Record TYPE for NAME, or with TYPE NULL nothing; *CHANGED where that is new. */
-static bool record_gguf_type(json_t *types, const char *name, const char *type, bool *changed)
+static bool note_gguf_type(json_t *types, const char *name, const char *type, bool *changed)
 {
     const char *has = json_string_value(json_object_get(types, name));
     if (type == NULL ? has == NULL : has != NULL && strcmp(has, type) == 0)
@@ -69,7 +69,7 @@ static enum hk_status settle_pair_type(json_t *types, const struct hk_kv *old,
         type != NULL && (usual == NULL || strcmp(usual, type) != 0) && fits_gguf_type(now, type);
     /* TYPE may be the object's own string, which setting it anew would free. */
     char *copy = needed ? strdup(type) : NULL;
-    if (st == HK_OK && ((needed && copy == NULL) || !record_gguf_type(types, name, copy, changed)))
+    if (st == HK_OK && ((needed && copy == NULL) || !note_gguf_type(types, name, copy, changed)))
         st = hk_fail_nomem(err);
     free(copy);
     free(name);
@@ -94,8 +94,9 @@ static enum hk_status settle_pair_types(const struct hk_changes *c, const struct
     return st;
 }
 
-static enum hk_status change_recorded_types(struct hk_changes *c, const json_t *types,
-                                            struct hk_arena *arena, struct hk_error *err)
+/* *OUT: the pair that records TYPES, or without any the deletion of it. */
+static enum hk_status make_types_pair(const json_t *types, struct hk_arena *arena,
+                                      struct hk_kv *out, struct hk_error *err)
 {
     struct hk_kv kv = {.key = types_key};
     if (json_object_size(types) > 0) {
@@ -111,7 +112,8 @@ static enum hk_status change_recorded_types(struct hk_changes *c, const json_t *
         kv.type = HK_META_JSON;
         kv.value = (struct hk_bytes){p, n};
     }
-    return hk_add_change(c, &kv, err);
+    *out = kv;
+    return HK_OK;
 }
 
 /* Whoever changes the record in the same edit knows what it is to be. */
@@ -123,21 +125,22 @@ static bool is_key_touched(const struct hk_changes *c, struct hk_bytes key)
     return false;
 }
 
-enum hk_status hk_settle_types(struct hk_changes *c, const struct hk_file *f,
-                               struct hk_arena *arena, struct hk_error *err)
+enum hk_status hk_settle_types(const struct hk_changes *c, const struct hk_file *f,
+                               struct hk_arena *arena, struct hk_kv *out, bool *changed,
+                               struct hk_error *err)
 {
+    json_t *types;
+    *changed = false;
     if (is_key_touched(c, types_key))
         return HK_OK;
-    json_t *types;
-    bool changed = false;
     enum hk_status st = hk_gguf_types_read(f, &types, err);
     if (st != HK_OK)
         return st;
     if (types == NULL && (types = json_object()) == NULL)
         return hk_fail_nomem(err);
-    st = settle_pair_types(c, f, types, &changed, err);
-    if (st == HK_OK && changed)
-        st = change_recorded_types(c, types, arena, err);
+    st = settle_pair_types(c, f, types, changed, err);
+    if (st == HK_OK && *changed)
+        st = make_types_pair(types, arena, out, err);
     json_decref(types);
     return st;
 }

@@ -4,12 +4,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/options.h"
 #include "libhkfmt/base/sha256.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hk/file.h"
 
 /* ---- ranges of mapped bytes in the caller's loop ---- */
@@ -46,18 +46,12 @@ static void report_hashed(struct hk_hashing *h, size_t n)
     atomic_flag_clear(&h->reporting);
 }
 
-/* Advise on the whole pages of B, if they are of PART's own mapping: only such pages come back with
- * what they held once they are dropped. */
-static void advise_pages(const struct hk_part *part, struct hk_bytes b, int advice)
+/* Whether B lies in PART's own mapping: only such pages come back with what they held once they are
+ * let go of. */
+static bool is_of_mapping(const struct hk_part *part, struct hk_bytes b)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), map = (uintptr_t)part->map;
-    uintptr_t from = (uintptr_t)b.p, to = from + b.n;
-    if (part->map == NULL || part->borrowed || from < map || to > map + part->size)
-        return;
-    from = (from + page - 1) / page * page;
-    to = to / page * page;
-    if (from < to)
-        (void)madvise((void *)from, to - from, advice);
+    const uintptr_t map = (uintptr_t)part->map, from = (uintptr_t)b.p;
+    return part->map != NULL && !part->borrowed && from >= map && from + b.n <= map + part->size;
 }
 
 /* The chunk of T that begins at AT. */
@@ -72,11 +66,11 @@ static struct hk_bytes chunk_at(const struct hk_hash_task *t, size_t at)
 static enum hk_status hash_chunk(struct hk_sha256 *sha, const struct hk_hash_task *t, size_t at)
 {
     struct hk_bytes chunk = chunk_at(t, at), next = chunk_at(t, at + chunk.n);
-    if (next.n > SMALL_CHUNK)
-        advise_pages(t->part, next, MADV_WILLNEED);
+    if (next.n > SMALL_CHUNK && is_of_mapping(t->part, next))
+        hk_sys_read_ahead(next.p, next.n);
     enum hk_status st = hk_sha256_add(sha, chunk.p, chunk.n, NULL);
-    if (chunk.n > SMALL_CHUNK)
-        advise_pages(t->part, chunk, MADV_DONTNEED);
+    if (chunk.n > SMALL_CHUNK && is_of_mapping(t->part, chunk))
+        hk_sys_let_go(chunk.p, chunk.n);
     return st;
 }
 

@@ -148,8 +148,8 @@ void hk_kvlist_strings(struct hk_kvlist *l, const char *key, const struct hk_byt
 }
 
 /* COUNT words of 32 bits. */
-static void put_words(struct hk_kvlist *l, const char *key, enum hk_array_kind kind, const void *v,
-                      uint32_t count)
+static void put_word_array(struct hk_kvlist *l, const char *key, enum hk_array_kind kind,
+                           const void *v, uint32_t count)
 {
     const uint64_t size = 8 + 4 * (uint64_t)count;
     uint8_t *p = alloc_for_key(l, hk_bytes_of(key), size);
@@ -166,12 +166,12 @@ static void put_words(struct hk_kvlist *l, const char *key, enum hk_array_kind k
 
 void hk_kvlist_f32s(struct hk_kvlist *l, const char *key, const float *v, uint32_t count)
 {
-    put_words(l, key, HK_ARRAY_F32, v, count);
+    put_word_array(l, key, HK_ARRAY_F32, v, count);
 }
 
 void hk_kvlist_i32s(struct hk_kvlist *l, const char *key, const int32_t *v, uint32_t count)
 {
-    put_words(l, key, HK_ARRAY_I32, v, count);
+    put_word_array(l, key, HK_ARRAY_I32, v, count);
 }
 
 void hk_kvlist_remove(struct hk_kvlist *l, const char *key)

@@ -15,6 +15,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/magic.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/scan.h"
@@ -111,11 +112,7 @@ enum hk_status hk_open_path(int *out, const char *path, struct hk_error *err)
 
 enum hk_status hk_reopen_fd(int *out, int fd, struct hk_error *err)
 {
-    char name[40];
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    int own = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (own < 0)
-        own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    int own = hk_sys_reopen(fd);
     if (own < 0)
         return hk_fail_sys(err, errno, "cannot open");
     *out = own;

@@ -25,8 +25,8 @@ struct spans {
     size_t count;
 };
 
-static void add_span(struct spans *v, const struct hk_scan *s, uint64_t offset, uint64_t size,
-                     size_t tensor, const char *what)
+static void add_owned_range(struct spans *v, const struct hk_scan *s, uint64_t offset,
+                            uint64_t size, size_t tensor, const char *what)
 {
     if (size > 0 && range_ok(offset, size, s->size))
         v->list[v->count++] = (struct span){offset, offset + size, tensor, what};
@@ -49,16 +49,16 @@ static enum hk_status collect_spans(const struct hk_scan *s, struct spans *v, st
     v->list = malloc((3 * f->tensor_count + 4) * sizeof *v->list);
     if (v->list == NULL)
         return hk_fail_nomem(err);
-    add_span(v, s, 0, HK_HEADER_SIZE, SIZE_MAX, "header");
-    add_span(v, s, h->metadata_offset, h->metadata_size, SIZE_MAX, "metadata");
-    add_span(v, s, h->tensor_toc_offset, h->tensor_toc_size, SIZE_MAX, "tensor table");
+    add_owned_range(v, s, 0, HK_HEADER_SIZE, SIZE_MAX, "header");
+    add_owned_range(v, s, h->metadata_offset, h->metadata_size, SIZE_MAX, "metadata");
+    add_owned_range(v, s, h->tensor_toc_offset, h->tensor_toc_size, SIZE_MAX, "tensor table");
     for (size_t i = 0; i < f->tensor_count; i++) {
         const struct hk_tensor *t = &f->tensors[i];
         if (t->type == HK_TYPE_SHARED_REF)
             continue;
-        add_span(v, s, t->data_offset, t->data_size, i, "data");
-        add_span(v, s, t->scale_offset, t->scale_size, i, "scales");
-        add_span(v, s, t->residual_offset, t->residual_size, i, "residual");
+        add_owned_range(v, s, t->data_offset, t->data_size, i, "data");
+        add_owned_range(v, s, t->scale_offset, t->scale_size, i, "scales");
+        add_owned_range(v, s, t->residual_offset, t->residual_size, i, "residual");
     }
     qsort(v->list, v->count, sizeof *v->list, compare_spans);
     return HK_OK;

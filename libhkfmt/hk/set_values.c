@@ -1,5 +1,4 @@
 /* Metadata values made of C types, for a writer and for an edit. */
-#include <string.h>
 
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/hk/kvlist.h"
@@ -10,15 +9,10 @@ struct target {
     struct hk_edit *edit;
 };
 
-static struct hk_bytes bytes_of_text(const char *s)
-{
-    return (struct hk_bytes){(const uint8_t *)s, strlen(s)};
-}
-
 static enum hk_status set_bytes(struct target to, const char *key, enum hk_meta_type type,
                                 struct hk_bytes value, struct hk_error *err)
 {
-    const struct hk_bytes name = bytes_of_text(key);
+    const struct hk_bytes name = hk_bytes_of(key);
     return to.writer != NULL ? hk_writer_set(to.writer, name, type, value, err)
                              : hk_edit_set(to.edit, name, type, value, err);
 }
@@ -94,7 +88,7 @@ static enum hk_status set_i32_array(struct target to, const char *key, const int
 enum hk_status hk_writer_set_string(struct hk_writer *w, const char *key, const char *value,
                                     struct hk_error *err)
 {
-    return set_bytes((struct target){.writer = w}, key, HK_META_STRING, bytes_of_text(value), err);
+    return set_bytes((struct target){.writer = w}, key, HK_META_STRING, hk_bytes_of(value), err);
 }
 
 enum hk_status hk_writer_set_int(struct hk_writer *w, const char *key, int64_t value,
@@ -118,7 +112,7 @@ enum hk_status hk_writer_set_bool(struct hk_writer *w, const char *key, bool val
 enum hk_status hk_writer_set_json(struct hk_writer *w, const char *key, const char *text,
                                   struct hk_error *err)
 {
-    return set_bytes((struct target){.writer = w}, key, HK_META_JSON, bytes_of_text(text), err);
+    return set_bytes((struct target){.writer = w}, key, HK_META_JSON, hk_bytes_of(text), err);
 }
 
 enum hk_status hk_writer_set_bytes(struct hk_writer *w, const char *key, struct hk_bytes value,
@@ -151,7 +145,7 @@ enum hk_status hk_writer_set_i32_array(struct hk_writer *w, const char *key, con
 enum hk_status hk_edit_set_string(struct hk_edit *e, const char *key, const char *value,
                                   struct hk_error *err)
 {
-    return set_bytes((struct target){.edit = e}, key, HK_META_STRING, bytes_of_text(value), err);
+    return set_bytes((struct target){.edit = e}, key, HK_META_STRING, hk_bytes_of(value), err);
 }
 
 enum hk_status hk_edit_set_int(struct hk_edit *e, const char *key, int64_t value,
@@ -175,7 +169,7 @@ enum hk_status hk_edit_set_bool(struct hk_edit *e, const char *key, bool value,
 enum hk_status hk_edit_set_json(struct hk_edit *e, const char *key, const char *text,
                                 struct hk_error *err)
 {
-    return set_bytes((struct target){.edit = e}, key, HK_META_JSON, bytes_of_text(text), err);
+    return set_bytes((struct target){.edit = e}, key, HK_META_JSON, hk_bytes_of(text), err);
 }
 
 enum hk_status hk_edit_set_bytes(struct hk_edit *e, const char *key, struct hk_bytes value,

@@ -128,7 +128,7 @@ static bool kind_of_json_array(const json_t *list, enum hk_array_kind *kind, uin
     return n < UINT32_MAX && *bytes < UINT32_MAX && (strings == n || numbers == n);
 }
 
-static void fill_string_blob(const json_t *list, uint8_t *blob)
+static void fill_strings_of_json(const json_t *list, uint8_t *blob)
 {
     size_t n = json_array_size(list);
     uint8_t *data = blob + 8 + 4 * (n + 1);
@@ -142,7 +142,7 @@ static void fill_string_blob(const json_t *list, uint8_t *blob)
     }
 }
 
-static void fill_number_blob(const json_t *list, enum hk_array_kind kind, uint8_t *blob)
+static void fill_numbers_of_json(const json_t *list, enum hk_array_kind kind, uint8_t *blob)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
@@ -182,9 +182,9 @@ static enum hk_status array_from_json(const struct hk_kv *kv, bool as_f32, struc
     blob[0] = (uint8_t)kind;
     put32(blob + 4, (uint32_t)n);
     if (kind == HK_ARRAY_STRING)
-        fill_string_blob(list, blob);
+        fill_strings_of_json(list, blob);
     else
-        fill_number_blob(list, kind, blob);
+        fill_numbers_of_json(list, kind, blob);
     json_decref(list);
     *out = (struct hk_array){kind, (uint32_t)n, {blob, size}, blob};
     return HK_OK;

@@ -11,6 +11,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/sha256.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hk/open.h"
@@ -336,7 +337,7 @@ enum hk_status hk_verify_file(const struct hk_file *f, unsigned options, const s
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "only a single file can be checked that is open already");
     const bool in_memory = f->parts[0].fd < 0;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", f->parts[0].fd);
+    hk_sys_path_of_fd(path, f->parts[0].fd);
     enum hk_status st = in_memory ? HK_OK : hk_reopen_fd(&fd, f->parts[0].fd, err);
     if (st == HK_OK)
         st = in_memory ? take_memory(&s, &f->parts[0], err) : take_descriptor(&s, fd, &how, err);

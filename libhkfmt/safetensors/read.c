@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "libhkfmt/base/arena.h"
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/magic.h"
@@ -94,18 +95,10 @@ static bool take_text(struct reader *r, struct hk_bytes *out)
     return true;
 }
 
-/* Room for one more in TABLE of entries of SIZE bytes. */
-static bool make_entry_room(struct reader *r, void **table, size_t size, size_t used, size_t *room)
+/* Room for one more in the array whose pointer is at TABLE, of entries of SIZE bytes. */
+static bool make_entry_room(struct reader *r, void *table, size_t size, size_t used, size_t *room)
 {
-    if (used < *room)
-        return true;
-    size_t more = *room < 64 ? 64 : 2 * *room;
-    void *p = reallocarray(*table, more, size);
-    if (p == NULL)
-        return fail_reading_nomem(r);
-    *table = p;
-    *room = more;
-    return true;
+    return hk_grow(table, room, used + 1, size) || fail_reading_nomem(r);
 }
 
 /* ---- metadata ---- */

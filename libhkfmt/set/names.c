@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libhkfmt/base/grow.h"
 #include "libhkfmt/set/set.h"
 
 enum { TAIL = 15 }; /* -00001-of-00003 */
@@ -60,18 +61,10 @@ bool hk_plain_name(const char *name)
 
 enum hk_status hk_names_add(struct hk_names *l, char *name, struct hk_error *err)
 {
-    if (name != NULL && l->count == l->room) {
-        size_t more = l->room == 0 ? 16 : l->room * 2;
-        char **names = reallocarray(l->names, more, sizeof *names);
-        if (names == NULL) {
-            free(name);
-            return hk_fail_nomem(err);
-        }
-        l->names = names;
-        l->room = more;
-    }
-    if (name == NULL)
+    if (name == NULL || !hk_grow(&l->names, &l->room, l->count + 1, sizeof *l->names)) {
+        free(name);
         return hk_fail_nomem(err);
+    }
     l->names[l->count++] = name;
     return HK_OK;
 }

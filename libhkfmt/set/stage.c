@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/set/save.h"
 
 /* ---- what was left over ---- */
@@ -111,10 +111,8 @@ static char *join_path(const char *directory, const char *name)
 /* DIRECTORY/.BASE.RANDOM.new/ */
 static char *make_stage_name(const char *directory, const char *base)
 {
-    uint32_t random = 0;
+    const uint32_t random = hk_sys_random();
     char *name = NULL;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        random = (uint32_t)getpid();
     return asprintf(&name, "%s/.%.200s.%08x" STAGE_END "/", directory, base, random) < 0 ? NULL
                                                                                          : name;
 }
@@ -238,11 +236,6 @@ struct publishing {
     enum moved *moved; /* of s->names, then of s->old */
 };
 
-static bool rename_with_flags(const char *from, const char *to, unsigned flags)
-{
-    return renameat2(AT_FDCWD, from, AT_FDCWD, to, flags) == 0;
-}
-
 static enum hk_status exchange_files(const char *from, const char *to, struct hk_error *err)
 {
     struct stat st;
@@ -251,7 +244,7 @@ static enum hk_status exchange_files(const char *from, const char *to, struct hk
                        "%.200s is there and no regular file, so it is not replaced", to);
     if (chmod(from, st.st_mode & 07777) != 0)
         return hk_fail_sys(err, errno, "cannot keep permissions of %.200s", to);
-    if (!rename_with_flags(from, to, RENAME_EXCHANGE))
+    if (!hk_sys_exchange(from, to))
         return hk_fail_sys(err, errno, "cannot replace %.200s", to);
     return HK_OK;
 }
@@ -259,7 +252,7 @@ static enum hk_status exchange_files(const char *from, const char *to, struct hk
 static enum hk_status move_into_place(const struct publishing *p, const char *from, const char *to,
                                       enum moved *moved, struct hk_error *err)
 {
-    if (rename_with_flags(from, to, RENAME_NOREPLACE)) {
+    if (hk_sys_rename_new(from, to)) {
         *moved = MOVED;
         return HK_OK;
     }
@@ -284,9 +277,10 @@ static enum hk_status publish_one(const struct publishing *p, size_t i, bool bac
     enum hk_status st = HK_OK;
     if (in == NULL || there == NULL)
         st = hk_fail_nomem(err);
+    else if (back && p->moved[i] == EXCHANGED)
+        (void)hk_sys_exchange(in, there);
     else if (back)
-        rename_with_flags(comes ? there : in, comes ? in : there,
-                          p->moved[i] == EXCHANGED ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+        (void)hk_sys_rename_new(comes ? there : in, comes ? in : there);
     else
         st = move_into_place(p, comes ? in : there, comes ? there : in, &p->moved[i], err);
     free(in);
@@ -333,7 +327,7 @@ enum hk_status hk_stage_become(struct hk_stage *s, const char *path, struct hk_n
     enum hk_status st = sync_whole_directory(s->temp, err);
     if (st != HK_OK)
         return st;
-    if (!rename_with_flags(s->temp, path, old != NULL ? RENAME_EXCHANGE : RENAME_NOREPLACE))
+    if (old != NULL ? !hk_sys_exchange(s->temp, path) : !hk_sys_rename_new(s->temp, path))
         return hk_fail_sys(err, errno, "cannot take its name");
     hk_names_free(&s->names);
     if (old != NULL) {

@@ -53,6 +53,10 @@ within engine/plan engine
 within engine/cpu engine engine/plan kernels
 within tools/lib libhkfmt engine engine/cpu kernels
 
+beyond='F_OFD_|O_TMPFILE|memfd_create|renameat2|copy_file_range|getrandom|madvise|strerror_r|/proc/self'
+none 'libhkfmt asks for more than POSIX in base/sys.c only' "$(tracked 'libhkfmt/*.c' 'libhkfmt/*.h' |
+    grep -vx 'libhkfmt/base/sys\.c' | xargs -r grep -nE "$beyond")"
+
 foreign='openssl/.*|zlib\.h|jansson\.h|pcre2\.h'
 none 'libhkfmt knows only libcrypto, zlib and jansson' \
     "$(system libhkfmt | grep -E " ($foreign)\$" | offends 'openssl/.*|zlib\.h|jansson\.h')"
