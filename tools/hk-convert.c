@@ -136,7 +136,7 @@ static void check_adapter_options(const struct convert_job *j)
         tool_usage("standard input is either the adapter or the model of --base");
 }
 
-static void check_convert_options(const struct convert_job *j)
+static void check_convert_use(const struct convert_job *j)
 {
     if (j->base != NULL)
         check_adapter_options(j);
@@ -211,6 +211,6 @@ int main(int argc, char **argv)
     j.out = args.operands[1];
     if (!j.to_given)
         j.to = format_of_path(j.out);
-    check_convert_options(&j);
+    check_convert_use(&j);
     return tool_end(convert_input(&j));
 }

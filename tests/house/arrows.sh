@@ -42,7 +42,7 @@ without() {
 }
 within libhkfmt/base
 within libhkfmt/tensor libhkfmt/base
-without libhkfmt/hk libhkfmt/model libhkfmt/adapter libhkfmt/hf
+without libhkfmt/hk libhkfmt/model libhkfmt/adapter libhkfmt/hf libhkfmt/set libhkfmt/safetensors
 within libhkfmt/model libhkfmt/base libhkfmt/tensor libhkfmt/hk
 without libhkfmt/gguf libhkfmt/set libhkfmt/adapter
 without libhkfmt/safetensors libhkfmt/set libhkfmt/adapter libhkfmt/hf
