@@ -5,7 +5,6 @@
  *
  * Kinds are those of transformers; its formulas are the meaning, the keys those of llama.cpp where
  * it has some. What would have to be left out or put otherwise is refused. */
-#include <math.h>
 #include <string.h>
 
 #include "libhkfmt/hf/hf.h"
@@ -163,11 +162,6 @@ static void read_llama3_rope(struct rope *r)
 
 /* ---- yarn ---- */
 
-static double yarn_magnitude(double factor, double scale)
-{
-    return 1 + 0.1 * scale * log(factor);
-}
-
 /* What cosine and sine are multiplied with. mscale counts only where mscale_all_dim is there too,
  * and neither of them where it is stated. */
 static double read_yarn_magnitude(struct rope *r)
@@ -179,24 +173,18 @@ static double read_yarn_magnitude(struct rope *r)
     if (v > 0)
         return v;
     if (scale == 0 || all == 0)
-        return yarn_magnitude(r->factor, 1);
-    v = yarn_magnitude(r->factor, scale) / yarn_magnitude(r->factor, all);
+        return hk_yarn_magnitude(r->factor, 1);
+    v = hk_yarn_magnitude(r->factor, scale) / hk_yarn_magnitude(r->factor, all);
     if (r->in->st == HK_OK && !((float)v > 0 && (float)v <= 1e6f))
         hk_hf_refuse(r->in, HK_E_RANGE, "mscale", hk_hf_field(r->o, "mscale"), "out of range");
     return v;
-}
-
-/* Twice the logarithm of the base times the number of the pair that turns TURNS times in the
- * original context. */
-static double doubled_pair_of_turns(const struct rope *r, double turns)
-{
-    return r->dims * log(r->original / (turns * 6.283185307179586476925));
 }
 
 /* Where the pairs to be blended lie outside of those that there are, the library and llama.cpp take
  * different ways out; so short or long a context is a mistake. */
 static void check_yarn_blend(struct rope *r, double fast, double slow)
 {
+    const struct hk_rope rope = {.base = r->base, .original = r->original};
     if (r->in->st != HK_OK)
         return;
     if (r->base <= 1)
@@ -205,8 +193,8 @@ static void check_yarn_blend(struct rope *r, double fast, double slow)
     else if (fast < slow)
         hk_hf_refuse(r->in, HK_E_FORMAT, "beta_fast", hk_hf_field(r->o, "beta_fast"),
                      "below beta_slow");
-    else if (doubled_pair_of_turns(r, slow) < 0 ||
-             doubled_pair_of_turns(r, fast) > 2 * (r->dims - 1.0) * log(r->base))
+    else if (hk_rope_pair_of_turns(&rope, r->dims, slow) < 0 ||
+             hk_rope_pair_of_turns(&rope, r->dims, fast) > r->dims - 1.0)
         r->in->st = hk_fail(r->in->err, HK_E_RANGE, HK_NO_OFFSET,
                             "%soriginal_max_position_embeddings is %.0f: out of yarn's range",
                             r->in->where, r->original);
@@ -240,8 +228,8 @@ static void read_yarn_rope(struct rope *r)
     put_scaling_keys(r, HK_ROPE_YARN);
     put_original_key(r);
     /* llama.cpp has this as a factor to what follows from the other. */
-    if (m != yarn_magnitude(r->factor, 1))
-        put_rope_float(r, HK_KEY_SCALING_ATTN_FACTOR, m / yarn_magnitude(r->factor, 1));
+    if (m != hk_yarn_magnitude(r->factor, 1))
+        put_rope_float(r, HK_KEY_SCALING_ATTN_FACTOR, m / hk_yarn_magnitude(r->factor, 1));
     put_yarn_beta(r, "beta_fast", HK_KEY_YARN_BETA_FAST, fast);
     put_yarn_beta(r, "beta_slow", HK_KEY_YARN_BETA_SLOW, slow);
 }

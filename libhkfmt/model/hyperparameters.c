@@ -221,7 +221,7 @@ static void settle_magnitude(struct params_reading *r, struct hk_rope *rope)
     if (rope->ext_factor == 0)
         rope->magnitude *= rope->yarn_attn_factor;
     else if (blends)
-        rope->magnitude *= rope->factor > 1 ? 1 + 0.1 * log(rope->factor) : 1;
+        rope->magnitude *= hk_yarn_magnitude(rope->factor, 1);
     if (blends)
         rope->kind = HK_ROPE_YARN;
     if (rope->kind == HK_ROPE_YARN && rope->base <= 1)

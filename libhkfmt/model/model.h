@@ -138,6 +138,11 @@ const char *hk_rope_style(bool halves);
  */
 float hk_rope_factor(const struct hk_rope *r, uint32_t dims, uint32_t i);
 
+/* The number of the pair, of DIMS / 2, that turns TURNS times in the original context. */
+double hk_rope_pair_of_turns(const struct hk_rope *r, uint32_t dims, double turns);
+/* What yarn multiplies cosine and sine with, where SCALE is 1. */
+double hk_yarn_magnitude(double factor, double scale);
+
 /* ---- tensors (model/tensors.c) ---- */
 
 /* What an extent of a tensor is. */

@@ -49,18 +49,22 @@ float hk_rope_factor(const struct hk_rope *r, uint32_t dims, uint32_t i)
     return (float)(1 / ((1 - smooth) / r->factor + smooth));
 }
 
-/* The number of the pair that turns TURNS times in the original context. */
-static double pair_of_turns(const struct hk_rope *r, uint32_t dims, double turns)
+double hk_rope_pair_of_turns(const struct hk_rope *r, uint32_t dims, double turns)
 {
     return dims * log(r->original / (turns * turn)) / (2 * log(r->base));
+}
+
+double hk_yarn_magnitude(double factor, double scale)
+{
+    return factor > 1 ? 1 + 0.1 * scale * log(factor) : 1;
 }
 
 /* As llama.cpp blends (YaRN's "by parts"): up to LOW pairs are left alone, from HIGH on they are
  * slowed down. */
 static double blend_yarn(const struct hk_rope *r, uint32_t dims, uint32_t i, double frequency)
 {
-    const double low = fmax(0, floor(pair_of_turns(r, dims, r->beta_fast)));
-    const double high = fmin(dims - 1, ceil(pair_of_turns(r, dims, r->beta_slow)));
+    const double low = fmax(0, floor(hk_rope_pair_of_turns(r, dims, r->beta_fast)));
+    const double high = fmin(dims - 1, ceil(hk_rope_pair_of_turns(r, dims, r->beta_slow)));
     const double slowed = (i - low) / fmax(0.001, high - low);
     const double keep = (1 - fmin(1, fmax(0, slowed))) * r->ext_factor;
     return frequency / r->factor * (1 - keep) + frequency * keep;
