@@ -61,7 +61,7 @@ cp libhkfmt/hkfmt.h "$work"
 sanitize=${SAN:+-fsanitize=$SAN}
 # shellcheck disable=SC2086 # perhaps an option
 works 'the example of hkfmt.3 compiles' "$CC" -std=c17 -Wall -Wextra -Wpedantic -Werror $sanitize \
-    -I"$work" -o "$work/example" "$work/example.c" "$B/libhkfmt.a" -lcrypto -lz -ljansson
+    -I"$work" -o "$work/example" "$work/example.c" "$B/libhkfmt.a" -lcrypto -lz -ljansson -lm
 model=$HK_FIXTURES/models/stories260K-f16.gguf
 same 'and prints what the page says' "$(grep -v '^\$ ' "$work/session")" \
     "$("$work/example" "$model" blk.0.attn_q.weight 2>&1)"
