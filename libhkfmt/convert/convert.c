@@ -82,8 +82,7 @@ enum hk_status hk_check_history(const struct hk_file *f, enum hk_format to,
 
 /* ---- conversion ---- */
 
-static enum hk_status check_convert_options(const struct hk_convert_options *opt,
-                                            struct hk_error *err)
+static enum hk_status check_conversion(const struct hk_convert_options *opt, struct hk_error *err)
 {
     const uint32_t a = opt->alignment;
     if ((a & (a - 1)) != 0 || a > HK_MAX_ALIGNMENT)
@@ -98,7 +97,7 @@ enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_forma
                           const struct hk_convert_options *opt, struct hk_error *err)
 {
     const struct hk_format_row *row = hk_format_row(to);
-    enum hk_status st = check_convert_options(opt, err);
+    enum hk_status st = check_conversion(opt, err);
     struct hk_view *v = NULL;
     if (st == HK_OK)
         st = hk_check_history(f, to, opt, err);

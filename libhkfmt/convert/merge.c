@@ -63,7 +63,7 @@ static void add_low_rank_row(const struct hk_low_rank *p, double scale, uint64_t
         v[c] = (float)((double)v[c] * factor);
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_row_numbers(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
@@ -74,7 +74,7 @@ static void replace_row(const struct hk_replacement *w, uint64_t row, uint64_t c
     uint64_t from = row;
     if (w->rows != NULL) {
         const uint32_t key = (uint32_t)row;
-        const uint32_t *at = bsearch(&key, w->rows, w->row_count, sizeof key, compare_rows);
+        const uint32_t *at = bsearch(&key, w->rows, w->row_count, sizeof key, compare_row_numbers);
         if (at == NULL || row > UINT32_MAX)
             return;
         from = (uint64_t)(at - w->rows);
