@@ -86,7 +86,7 @@ static bool check_edit_outcome(struct writing *w, const uint8_t *header, uint64_
 {
     const struct hk_outcome o = {
         .old = w->old,
-        .then = {w->lock->fd, size, {{0, {header, HK_HEADER_SIZE}}}},
+        .then = {.fd = w->lock->fd, .size = size, .patches = {{0, {header, HK_HEADER_SIZE}}}},
         .metadata = w->metadata,
         .pairs = w->count,
         .kept = w->old->record_count,

@@ -184,7 +184,7 @@ static enum hk_status check_cut(const struct hk_history *h, const struct cut *cu
 {
     const struct hk_outcome o = {
         .old = h->f,
-        .then = {h->lock.fd, cut->size, {{0, {header, HK_HEADER_SIZE}}}},
+        .then = {.fd = h->lock.fd, .size = cut->size, .patches = {{0, {header, HK_HEADER_SIZE}}}},
         .metadata = h->f->metadata,
         .pairs = h->f->header.metadata_kv_count,
         .kept = cut->kept,
