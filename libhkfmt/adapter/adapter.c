@@ -270,6 +270,82 @@ static enum hk_status add_rows(struct hk_adapter_reading *r, const char *module,
     return st;
 }
 
+/* ---- tensors that adapter_config.json promises: modules trained whole and trained tokens ---- */
+
+/* Whether PART is one of the names between the dots of NAME. */
+static bool has_part(const char *name, const char *part)
+{
+    const size_t n = strlen(part);
+    for (const char *at = strstr(name, part); n > 0 && at != NULL; at = strstr(at + 1, part))
+        if ((at == name || at[-1] == '.') && (at[n] == '\0' || at[n] == '.'))
+            return true;
+    return false;
+}
+
+/* Whether the payload has a tensor of PART in the module that the settings call NAME. */
+static bool has_tensor(const struct hk_file *payload, const char *name, enum hk_adapter_part wanted)
+{
+    char module[256];
+    enum hk_adapter_part part;
+    for (size_t i = 0; i < hk_tensor_count(payload); i++)
+        if (hk_adapter_name(hk_tensor_at(payload, i)->name, module, &part) && part == wanted &&
+            has_part(module, name))
+            return true;
+    return false;
+}
+
+static enum hk_status need_tensor(const struct hk_adapter_reading *r, const char *key,
+                                  const char *name, enum hk_adapter_part part, struct hk_error *err)
+{
+    return has_tensor(r->payload, name, part)
+               ? HK_OK
+               : hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                         "adapter_config.json: key %s names %.60s, of which the adapter has no "
+                         "tensor",
+                         key, name);
+}
+
+static enum hk_status check_modules(const struct hk_adapter_reading *r, struct hk_error *err)
+{
+    enum { MAX_MODULES = 64 }; /* each is looked for in all tensors */
+    static const char key[] = "modules_to_save";
+    const json_t *list = json_object_get(r->config.json, key);
+    enum hk_status st = HK_OK;
+    if (json_array_size(list) > MAX_MODULES)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "adapter_config.json: key %s names more than %d modules", key, MAX_MODULES);
+    for (size_t i = 0; st == HK_OK && i < json_array_size(list); i++)
+        st = need_tensor(r, key, json_string_value(json_array_get(list, i)), HK_ADAPTER_WHOLE, err);
+    return st;
+}
+
+/* A list of rows is of the embedding; else each module has its own. */
+static enum hk_status check_tokens(const struct hk_adapter_reading *r, struct hk_error *err)
+{
+    enum { MAX_LISTS = 8 };
+    static const char key[] = "trainable_token_indices";
+    json_t *all = json_object_get(r->config.json, key), *list;
+    const char *name;
+    enum hk_status st = HK_OK;
+    if (json_array_size(all) > 0)
+        return need_tensor(r, key, "embed_tokens", HK_ADAPTER_TOKENS, err);
+    if (json_object_size(all) > MAX_LISTS)
+        return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
+                       "adapter_config.json: key %s names more than %d modules", key, MAX_LISTS);
+    json_object_foreach(all, name, list)
+    {
+        if (st == HK_OK)
+            st = need_tensor(r, key, name, HK_ADAPTER_TOKENS, err);
+    }
+    return st;
+}
+
+static enum hk_status check_promised(const struct hk_adapter_reading *r, struct hk_error *err)
+{
+    enum hk_status st = check_modules(r, err);
+    return st == HK_OK ? check_tokens(r, err) : st;
+}
+
 /* ---- the whole ---- */
 
 /* A pair is taken with its A; a B or a magnitude without one is an error, and so is a second one,
@@ -328,7 +404,7 @@ static enum hk_status read_all(struct hk_adapter_reading *r, struct hk_error *er
     for (size_t i = 0; st == HK_OK && i < n; i++)
         st = add_tensor(r, hk_tensor_at(r->payload, i), err);
     if (st == HK_OK)
-        st = hk_adapter_check_promised(r, err);
+        st = check_promised(r, err);
     if (st == HK_OK && r->a->pair_count == 0 && r->a->whole_count == 0)
         st = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
                      "no tensor of the adapter changes the model: all are copies of the base's");

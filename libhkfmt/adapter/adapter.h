@@ -7,7 +7,7 @@
 #include "libhkfmt/hf/hf.h"
 #include "libhkfmt/hkmodel.h"
 
-/* ---- payloads (adapter/payload.c) ---- */
+/* ---- payloads (adapter/record.c) ---- */
 
 /* The payload of record I as an open safetensors file. It borrows F's mapping, or where it is
  * compressed has a copy of its own. */
@@ -36,14 +36,7 @@ enum hk_status hk_adapter_base_find(const struct hk_adapter_base *b, const char 
                                     const struct hk_tensor **out, enum hk_weight_use *use,
                                     struct hk_error *err);
 
-/* ---- settings (adapter/settings.c) ---- */
-
-/* Every key of adapter_config.json C is known, has a value of its type, and is one that can be
- * followed. HK_E_FORMAT: a value of another type; HK_E_UNSUPPORTED: an unknown key, or a value that
- * changes what is computed in a way that is not known here. */
-enum hk_status hk_adapter_check_settings(json_t *c, struct hk_error *err);
-
-/* ---- patterns (adapter/pattern.c) ---- */
+/* ---- adapter_config.json (adapter/config.c) ---- */
 
 struct hk_adapter_pattern; /* a key of rank_pattern or alpha_pattern, compiled */
 
@@ -60,8 +53,6 @@ enum hk_status hk_adapter_patterns_compile(struct hk_adapter_patterns *p, json_t
 void hk_adapter_patterns_free(struct hk_adapter_patterns *p);
 /* The value of the first key that matches module NAME as PEFT matches it, else NULL. */
 json_t *hk_adapter_patterns_find(const struct hk_adapter_patterns *p, const char *name);
-
-/* ---- what is used of the settings (adapter/config.c) ---- */
 
 struct hk_adapter_config {
     json_t *json; /* adapter_config.json */
@@ -111,7 +102,7 @@ enum hk_status hk_adapter_part_of(const struct hk_adapter_config *c, const struc
 /* Name I of the tensors that are PART of MODULE, to OUT (512 bytes). False: there are no more. */
 bool hk_adapter_part_name(const char *module, enum hk_adapter_part part, size_t i, char *out);
 
-/* ---- reading (adapter.c, adapter/values.c, adapter/copy.c) ---- */
+/* ---- reading (adapter/adapter.c, adapter/tensors.c) ---- */
 
 struct hk_adapter {
     struct hk_low_rank *pairs;
@@ -146,9 +137,5 @@ enum hk_status hk_adapter_decode_transposed(struct hk_adapter_reading *r, const 
  * as its bits a weight allow. HK_E_FORMAT: it is not. */
 enum hk_status hk_adapter_check_copy(struct hk_adapter_reading *r, const struct hk_tensor *t,
                                      const char *name, struct hk_error *err);
-
-/* The tensors that modules_to_save and trainable_token_indices name are there
- * (adapter/promised.c). HK_E_MISSING names one that is not. */
-enum hk_status hk_adapter_check_promised(const struct hk_adapter_reading *r, struct hk_error *err);
 
 #endif

@@ -7,7 +7,7 @@
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/set/save.h"
 
-/* ---- GGUF (adapter/lora_gguf.c) ---- */
+/* ---- GGUF (adapter/read_gguf.c) ---- */
 
 struct hk_lora_gguf {     /* a GGUF adapter in PEFT's form */
     struct hk_view *view; /* its tensors under PEFT's names, not ready yet */
@@ -22,11 +22,8 @@ bool hk_lora_is_gguf(const struct hk_file *f);
 enum hk_status hk_lora_from_gguf(struct hk_lora_gguf *out, struct hk_file *f,
                                  const struct hk_file *base, struct hk_error *err);
 void hk_lora_gguf_free(struct hk_lora_gguf *g);
-/* Every key of F is known, and those of the base are as BASE has them (adapter/lora_keys.c). */
-enum hk_status hk_lora_check_keys(const struct hk_file *f, const struct hk_file *base,
-                                  struct hk_error *err);
 
-/* ---- payloads (adapter/lora_payload.c) ---- */
+/* ---- payloads (adapter/payload.c) ---- */
 
 /* V, whose metadata is made here, with CONFIG as its adapter_config, to OUT. */
 enum hk_status hk_lora_write(struct hk_view *v, const json_t *config, struct hk_out *out,
@@ -35,19 +32,12 @@ enum hk_status hk_lora_write(struct hk_view *v, const json_t *config, struct hk_
 /* ---- a payload (hk_record_open() or a file of hk_adapter_payload()) in the other forms ---- */
 
 /* What GGUF cannot carry is refused by name. Scales that no common alpha gives are multiplied into
- * lora_b, which opt->loss is told of (adapter/lora_write_gguf.c). */
+ * lora_b, which opt->loss is told of (adapter/write_gguf.c). */
 enum hk_status hk_lora_to_gguf(struct hk_file *payload, const struct hk_file *base,
                                const struct hk_convert_options *opt, struct hk_out *out,
                                struct hk_error *err);
-/* The directory PATH as PEFT saves one. A config that does not name target_modules is completed
- * (adapter/lora_write_peft.c). */
-enum hk_status hk_lora_save_peft(struct hk_file *payload, const struct hk_file *base,
-                                 const char *path, const struct hk_convert_options *opt,
-                                 const struct hk_identities *input, struct hk_error *err);
 
-/* base_model_name_or_path of CONFIG as GGUF's keys, and those of F as it, null where there are none
- * (adapter/lora_base_name.c). */
-void hk_lora_put_base_name(struct hk_kvlist *kvs, const json_t *config);
-json_t *hk_lora_base_name(const struct hk_file *f);
+/* Of names like ORGANISATION/MODEL, as PEFT has them, in GGUF. */
+#define HK_LORA_HUB "https://huggingface.co/"
 
 #endif

@@ -255,6 +255,44 @@ static enum hk_status take_part(struct gguf_lora *g, size_t i, size_t *next, str
 
 /* ---- metadata ---- */
 
+static bool is_hub_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+}
+
+/* Whether NAME is ORGANISATION/MODEL, as the hub's are, and no path; *SLASH lies between. */
+static bool is_hub_name(const char *name, const char **slash)
+{
+    *slash = strchr(name, '/');
+    if (*slash == NULL || *slash == name || (*slash)[1] == '\0' || name[0] == '.' ||
+        (*slash)[1] == '.')
+        return false;
+    for (const char *p = name; *p != '\0'; p++)
+        if (p != *slash && !is_hub_character(*p))
+            return false;
+    return true;
+}
+
+static void put_base_name(struct hk_kvlist *kvs, const json_t *config)
+{
+    const char *name = json_string_value(json_object_get(config, "base_model_name_or_path"));
+    const char *slash;
+    char url[400];
+    if (name == NULL || name[0] == '\0')
+        return;
+    hk_kvlist_int(kvs, "general.base_model.count", 1);
+    if (!is_hub_name(name, &slash) || strlen(name) + sizeof HK_LORA_HUB > sizeof url) {
+        hk_kvlist_text(kvs, "general.base_model.0.name", name);
+        return;
+    }
+    hk_kvlist_text(kvs, "general.base_model.0.name", slash + 1);
+    hk_kvlist_string(kvs, "general.base_model.0.organization",
+                     (struct hk_bytes){(const uint8_t *)name, (size_t)(slash - name)});
+    snprintf(url, sizeof url, "%s%s", HK_LORA_HUB, name);
+    hk_kvlist_text(kvs, "general.base_model.0.repo_url", url);
+}
+
 static void put_metadata(struct gguf_lora *g)
 {
     struct hk_kvlist *kvs = &g->v->kvs;
@@ -262,7 +300,7 @@ static void put_metadata(struct gguf_lora *g)
     hk_kvlist_text(kvs, hk_key_text("", HK_KEY_ARCHITECTURE).s, g->base.model.family->architecture);
     hk_kvlist_text(kvs, "general.type", "adapter");
     hk_kvlist_text(kvs, "adapter.type", "lora");
-    hk_lora_put_base_name(kvs, g->config.json);
+    put_base_name(kvs, g->config.json);
     hk_kvlist_float(kvs, "adapter.lora.alpha", (double)g->alpha);
 }
 
