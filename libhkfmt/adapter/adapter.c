@@ -8,14 +8,14 @@
 
 /* ---- modules ---- */
 
-static bool is_matrix(const struct hk_tensor *t, uint64_t rows, uint64_t cols)
+static bool is_matrix_of(const struct hk_tensor *t, uint64_t rows, uint64_t cols)
 {
     return t != NULL && t->ndim == 2 && t->shape[0] == rows && t->shape[1] == cols;
 }
 
 /* The tensor of MODULE that has PART, or NULL. */
-static const struct hk_tensor *part_of(const struct hk_adapter_reading *r, const char *module,
-                                       enum hk_adapter_part part)
+static const struct hk_tensor *find_part(const struct hk_adapter_reading *r, const char *module,
+                                         enum hk_adapter_part part)
 {
     char name[512];
     for (size_t i = 0; hk_adapter_part_name(module, part, i, name); i++) {
@@ -27,9 +27,10 @@ static const struct hk_tensor *part_of(const struct hk_adapter_reading *r, const
 }
 
 /* The base's weight of MODULE, which T is a part of the adapter of. */
-static enum hk_status find_weight(const struct hk_adapter_reading *r, const struct hk_tensor *t,
-                                  const char *module, const struct hk_tensor **base,
-                                  enum hk_weight_use *use, struct hk_error *err)
+static enum hk_status find_base_weight(const struct hk_adapter_reading *r,
+                                       const struct hk_tensor *t, const char *module,
+                                       const struct hk_tensor **base, enum hk_weight_use *use,
+                                       struct hk_error *err)
 {
     char name[300];
     snprintf(name, sizeof name, "%s.weight", module);
@@ -46,18 +47,18 @@ static enum hk_status find_weight(const struct hk_adapter_reading *r, const stru
 
 enum { BY_PAIR = 1, BY_WHOLE = 2, BY_ROWS = 4 };
 
-static unsigned *marks_of(struct hk_adapter_reading *r, const struct hk_tensor *base)
+static unsigned *marks_of_base(struct hk_adapter_reading *r, const struct hk_tensor *base)
 {
     return &r->marks[base - r->base.file->tensors];
 }
 
 /* Note that T changes USE of BASE, which nothing of WITHOUT may do too. */
-static enum hk_status mark(struct hk_adapter_reading *r, const struct hk_tensor *t,
-                           const struct hk_tensor *base, enum hk_weight_use use, unsigned how,
-                           unsigned without, struct hk_error *err)
+static enum hk_status mark_change(struct hk_adapter_reading *r, const struct hk_tensor *t,
+                                  const struct hk_tensor *base, enum hk_weight_use use,
+                                  unsigned how, unsigned without, struct hk_error *err)
 {
     enum { BITS = 3 };
-    unsigned *marks = marks_of(r, base), uses = 1u << use;
+    unsigned *marks = marks_of_base(r, base), uses = 1u << use;
     if (use == HK_USE_BOTH)
         uses = 1u << HK_USE_EMBEDDING | 1u << HK_USE_HEAD;
     for (unsigned i = 0; i < HK_USE_BOTH; i++) {
@@ -78,7 +79,7 @@ static enum hk_status mark(struct hk_adapter_reading *r, const struct hk_tensor 
 static enum hk_status add_magnitude(struct hk_adapter_reading *r, const char *module,
                                     struct hk_low_rank *p, struct hk_error *err)
 {
-    const struct hk_tensor *m = part_of(r, module, HK_ADAPTER_MAGNITUDE);
+    const struct hk_tensor *m = find_part(r, module, HK_ADAPTER_MAGNITUDE);
     float *values;
     if (m == NULL && !r->config.dora)
         return HK_OK;
@@ -98,18 +99,18 @@ static enum hk_status add_magnitude(struct hk_adapter_reading *r, const char *mo
 }
 
 /* The two halves of P, A [rank][in] and B [out][rank] of a matrix. */
-static enum hk_status read_halves(struct hk_adapter_reading *r, const struct hk_tensor *a,
-                                  const struct hk_tensor *b, struct hk_low_rank *p,
-                                  struct hk_error *err)
+static enum hk_status read_pair_halves(struct hk_adapter_reading *r, const struct hk_tensor *a,
+                                       const struct hk_tensor *b, struct hk_low_rank *p,
+                                       struct hk_error *err)
 {
     float *av, *bv;
     if (p->use == HK_USE_EMBEDDING)
         return hk_adapter_misfit(a, "an embedding has lora_embedding_A and lora_embedding_B", err);
-    if (!is_matrix(a, p->rank, p->base->shape[1]))
+    if (!is_matrix_of(a, p->rank, p->base->shape[1]))
         return hk_adapter_misfit(a, "it is not [rank][columns of the base]", err);
     if (b == NULL)
         return hk_adapter_misfit(a, "its lora_B is missing", err);
-    if (!is_matrix(b, p->base->shape[0], p->rank))
+    if (!is_matrix_of(b, p->base->shape[0], p->rank))
         return hk_adapter_misfit(b, "it is not [rows of the base][rank]", err);
     enum hk_status st = hk_adapter_decode(r, a, &av, err);
     if (st == HK_OK)
@@ -129,11 +130,11 @@ static enum hk_status read_embedding_halves(struct hk_adapter_reading *r, const 
     float *av, *bv;
     if (p->use != HK_USE_EMBEDDING)
         return hk_adapter_misfit(a, "its module is no embedding", err);
-    if (!is_matrix(a, p->rank, p->base->shape[0]))
+    if (!is_matrix_of(a, p->rank, p->base->shape[0]))
         return hk_adapter_misfit(a, "it is not [rank][rows of the base]", err);
     if (b == NULL)
         return hk_adapter_misfit(a, "its lora_embedding_B is missing", err);
-    if (!is_matrix(b, p->base->shape[1], p->rank))
+    if (!is_matrix_of(b, p->base->shape[1], p->rank))
         return hk_adapter_misfit(b, "it is not [columns of the base][rank]", err);
     enum hk_status st = hk_adapter_decode_transposed(r, a, &bv, err);
     if (st == HK_OK)
@@ -145,19 +146,19 @@ static enum hk_status read_embedding_halves(struct hk_adapter_reading *r, const 
     return HK_OK;
 }
 
-static enum hk_status add_pair(struct hk_adapter_reading *r, const char *module,
-                               const struct hk_tensor *a, bool embedding, struct hk_error *err)
+static enum hk_status add_low_rank(struct hk_adapter_reading *r, const char *module,
+                                   const struct hk_tensor *a, bool embedding, struct hk_error *err)
 {
     struct hk_low_rank p = {0};
-    enum hk_status st = find_weight(r, a, module, &p.base, &p.use, err);
+    enum hk_status st = find_base_weight(r, a, module, &p.base, &p.use, err);
     if (st == HK_OK)
         st = hk_adapter_module(&r->config, module, &p.rank, &p.scale, err);
     if (st == HK_OK)
-        st = mark(r, a, p.base, p.use, BY_PAIR, BY_PAIR | BY_ROWS, err);
+        st = mark_change(r, a, p.base, p.use, BY_PAIR, BY_PAIR | BY_ROWS, err);
     if (st == HK_OK && embedding)
-        st = read_embedding_halves(r, a, part_of(r, module, HK_ADAPTER_EMBEDDING_B), &p, err);
+        st = read_embedding_halves(r, a, find_part(r, module, HK_ADAPTER_EMBEDDING_B), &p, err);
     else if (st == HK_OK)
-        st = read_halves(r, a, part_of(r, module, HK_ADAPTER_B), &p, err);
+        st = read_pair_halves(r, a, find_part(r, module, HK_ADAPTER_B), &p, err);
     if (st == HK_OK)
         st = add_magnitude(r, module, &p, err);
     if (st == HK_OK)
@@ -180,7 +181,7 @@ static enum hk_status add_whole(struct hk_adapter_reading *r, const char *name,
         return st;
     if (t->ndim != w.base->ndim || memcmp(t->shape, w.base->shape, sizeof t->shape) != 0)
         return hk_adapter_misfit(t, "it has not the shape of the base's tensor", err);
-    st = mark(r, t, w.base, w.use, BY_WHOLE, BY_WHOLE | BY_ROWS, err);
+    st = mark_change(r, t, w.base, w.use, BY_WHOLE, BY_WHOLE | BY_ROWS, err);
     if (st == HK_OK)
         st = hk_adapter_decode_rows(r, t, w.base, &values, err);
     if (st != HK_OK)
@@ -194,14 +195,14 @@ struct trained_row {
     uint32_t id, at; /* row of the embedding, row of the adapter's tensor */
 };
 
-static int by_id(const void *a, const void *b)
+static int compare_trained_rows(const void *a, const void *b)
 {
     const uint32_t x = ((const struct trained_row *)a)->id, y = ((const struct trained_row *)b)->id;
     return (x > y) - (x < y);
 }
 
 /* The N rows that trainable_token_indices' LIST names, ascending, each one of COUNT and once. */
-static bool read_ids(const json_t *list, uint64_t count, struct trained_row *rows, size_t n)
+static bool read_token_ids(const json_t *list, uint64_t count, struct trained_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
@@ -210,7 +211,7 @@ static bool read_ids(const json_t *list, uint64_t count, struct trained_row *row
             return false;
         rows[i] = (struct trained_row){(uint32_t)id, (uint32_t)i};
     }
-    qsort(rows, n, sizeof *rows, by_id);
+    qsort(rows, n, sizeof *rows, compare_trained_rows);
     for (size_t i = 1; i < n; i++)
         if (rows[i].id == rows[i - 1].id)
             return false;
@@ -218,9 +219,9 @@ static bool read_ids(const json_t *list, uint64_t count, struct trained_row *row
 }
 
 /* The values of T, a row for each of the N of LIST, into W in ascending order of the rows. */
-static enum hk_status read_rows(struct hk_adapter_reading *r, const struct hk_tensor *t,
-                                const json_t *list, size_t n, struct hk_replacement *w,
-                                struct hk_error *err)
+static enum hk_status read_trained_rows(struct hk_adapter_reading *r, const struct hk_tensor *t,
+                                        const json_t *list, size_t n, struct hk_replacement *w,
+                                        struct hk_error *err)
 {
     const size_t cols = (size_t)t->shape[1];
     struct trained_row *rows = hk_arena_alloc(&r->a->arena, (n + 1) * sizeof *rows);
@@ -228,7 +229,7 @@ static enum hk_status read_rows(struct hk_adapter_reading *r, const struct hk_te
     float *values, *sorted = hk_arena_alloc(&r->a->arena, n * cols * sizeof *sorted + 1);
     if (rows == NULL || ids == NULL || sorted == NULL)
         return hk_fail_nomem(err);
-    if (!read_ids(list, w->base->shape[0], rows, n))
+    if (!read_token_ids(list, w->base->shape[0], rows, n))
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                        "adapter_config.json: key trainable_token_indices has a number twice or "
                        "one that is no row of the embedding");
@@ -244,8 +245,8 @@ static enum hk_status read_rows(struct hk_adapter_reading *r, const struct hk_te
 }
 
 /* Trained rows of a tied embedding are the head's too. */
-static enum hk_status add_rows(struct hk_adapter_reading *r, const char *module,
-                               const struct hk_tensor *t, struct hk_error *err)
+static enum hk_status add_trained_rows(struct hk_adapter_reading *r, const char *module,
+                                       const struct hk_tensor *t, struct hk_error *err)
 {
     struct hk_replacement w = {0};
     char name[300];
@@ -259,12 +260,12 @@ static enum hk_status add_rows(struct hk_adapter_reading *r, const char *module,
         w.use = HK_USE_BOTH;
     const json_t *list = hk_adapter_token_ids(&r->config, module);
     const size_t n = json_array_size(list);
-    if (!json_is_array(list) || n == 0 || !is_matrix(t, n, w.base->shape[1]))
+    if (!json_is_array(list) || n == 0 || !is_matrix_of(t, n, w.base->shape[1]))
         return hk_adapter_misfit(
             t, "it has not a row for each number of key trainable_token_indices", err);
-    st = mark(r, t, w.base, w.use, BY_ROWS, BY_PAIR | BY_WHOLE | BY_ROWS, err);
+    st = mark_change(r, t, w.base, w.use, BY_ROWS, BY_PAIR | BY_WHOLE | BY_ROWS, err);
     if (st == HK_OK)
-        st = read_rows(r, t, list, n, &w, err);
+        st = read_trained_rows(r, t, list, n, &w, err);
     if (st == HK_OK)
         r->a->whole[r->a->whole_count++] = w;
     return st;
@@ -273,7 +274,7 @@ static enum hk_status add_rows(struct hk_adapter_reading *r, const char *module,
 /* ---- tensors that adapter_config.json promises: modules trained whole and trained tokens ---- */
 
 /* Whether PART is one of the names between the dots of NAME. */
-static bool has_part(const char *name, const char *part)
+static bool name_has_part(const char *name, const char *part)
 {
     const size_t n = strlen(part);
     for (const char *at = strstr(name, part); n > 0 && at != NULL; at = strstr(at + 1, part))
@@ -283,21 +284,23 @@ static bool has_part(const char *name, const char *part)
 }
 
 /* Whether the payload has a tensor of PART in the module that the settings call NAME. */
-static bool has_tensor(const struct hk_file *payload, const char *name, enum hk_adapter_part wanted)
+static bool payload_has_part(const struct hk_file *payload, const char *name,
+                             enum hk_adapter_part wanted)
 {
     char module[256];
     enum hk_adapter_part part;
     for (size_t i = 0; i < hk_tensor_count(payload); i++)
         if (hk_adapter_name(hk_tensor_at(payload, i)->name, module, &part) && part == wanted &&
-            has_part(module, name))
+            name_has_part(module, name))
             return true;
     return false;
 }
 
-static enum hk_status need_tensor(const struct hk_adapter_reading *r, const char *key,
-                                  const char *name, enum hk_adapter_part part, struct hk_error *err)
+static enum hk_status need_promised_tensor(const struct hk_adapter_reading *r, const char *key,
+                                           const char *name, enum hk_adapter_part part,
+                                           struct hk_error *err)
 {
-    return has_tensor(r->payload, name, part)
+    return payload_has_part(r->payload, name, part)
                ? HK_OK
                : hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
                          "adapter_config.json: key %s names %.60s, of which the adapter has no "
@@ -305,7 +308,7 @@ static enum hk_status need_tensor(const struct hk_adapter_reading *r, const char
                          key, name);
 }
 
-static enum hk_status check_modules(const struct hk_adapter_reading *r, struct hk_error *err)
+static enum hk_status check_saved_modules(const struct hk_adapter_reading *r, struct hk_error *err)
 {
     enum { MAX_MODULES = 64 }; /* each is looked for in all tensors */
     static const char key[] = "modules_to_save";
@@ -315,12 +318,13 @@ static enum hk_status check_modules(const struct hk_adapter_reading *r, struct h
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                        "adapter_config.json: key %s names more than %d modules", key, MAX_MODULES);
     for (size_t i = 0; st == HK_OK && i < json_array_size(list); i++)
-        st = need_tensor(r, key, json_string_value(json_array_get(list, i)), HK_ADAPTER_WHOLE, err);
+        st = need_promised_tensor(r, key, json_string_value(json_array_get(list, i)),
+                                  HK_ADAPTER_WHOLE, err);
     return st;
 }
 
 /* A list of rows is of the embedding; else each module has its own. */
-static enum hk_status check_tokens(const struct hk_adapter_reading *r, struct hk_error *err)
+static enum hk_status check_trained_tokens(const struct hk_adapter_reading *r, struct hk_error *err)
 {
     enum { MAX_LISTS = 8 };
     static const char key[] = "trainable_token_indices";
@@ -328,40 +332,40 @@ static enum hk_status check_tokens(const struct hk_adapter_reading *r, struct hk
     const char *name;
     enum hk_status st = HK_OK;
     if (json_array_size(all) > 0)
-        return need_tensor(r, key, "embed_tokens", HK_ADAPTER_TOKENS, err);
+        return need_promised_tensor(r, key, "embed_tokens", HK_ADAPTER_TOKENS, err);
     if (json_object_size(all) > MAX_LISTS)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                        "adapter_config.json: key %s names more than %d modules", key, MAX_LISTS);
     json_object_foreach(all, name, list)
     {
         if (st == HK_OK)
-            st = need_tensor(r, key, name, HK_ADAPTER_TOKENS, err);
+            st = need_promised_tensor(r, key, name, HK_ADAPTER_TOKENS, err);
     }
     return st;
 }
 
 static enum hk_status check_promised(const struct hk_adapter_reading *r, struct hk_error *err)
 {
-    enum hk_status st = check_modules(r, err);
-    return st == HK_OK ? check_tokens(r, err) : st;
+    enum hk_status st = check_saved_modules(r, err);
+    return st == HK_OK ? check_trained_tokens(r, err) : st;
 }
 
 /* ---- the whole ---- */
 
 /* A pair is taken with its A; a B or a magnitude without one is an error, and so is a second one,
  * of which nobody knows whether it counts. */
-static enum hk_status add_part(struct hk_adapter_reading *r, const char *module,
-                               enum hk_adapter_part part, const struct hk_tensor *t,
-                               struct hk_error *err)
+static enum hk_status add_module_part(struct hk_adapter_reading *r, const char *module,
+                                      enum hk_adapter_part part, const struct hk_tensor *t,
+                                      struct hk_error *err)
 {
-    const struct hk_tensor *a = part_of(r, module, HK_ADAPTER_A),
-                           *embedding = part_of(r, module, HK_ADAPTER_EMBEDDING_A);
-    if (part_of(r, module, part) != t)
+    const struct hk_tensor *a = find_part(r, module, HK_ADAPTER_A),
+                           *embedding = find_part(r, module, HK_ADAPTER_EMBEDDING_A);
+    if (find_part(r, module, part) != t)
         return hk_adapter_misfit(t, "its module has another one under another name", err);
     switch (part) {
     case HK_ADAPTER_A:
     case HK_ADAPTER_EMBEDDING_A:
-        return add_pair(r, module, t, part == HK_ADAPTER_EMBEDDING_A, err);
+        return add_low_rank(r, module, t, part == HK_ADAPTER_EMBEDDING_A, err);
     case HK_ADAPTER_B:
         return a != NULL ? HK_OK : hk_adapter_misfit(t, "its lora_A is missing", err);
     case HK_ADAPTER_EMBEDDING_B:
@@ -371,12 +375,12 @@ static enum hk_status add_part(struct hk_adapter_reading *r, const char *module,
         return a != NULL || embedding != NULL ? HK_OK
                                               : hk_adapter_misfit(t, "its lora_A is missing", err);
     default:
-        return add_rows(r, module, t, err);
+        return add_trained_rows(r, module, t, err);
     }
 }
 
-static enum hk_status add_tensor(struct hk_adapter_reading *r, const struct hk_tensor *t,
-                                 struct hk_error *err)
+static enum hk_status add_adapter_tensor(struct hk_adapter_reading *r, const struct hk_tensor *t,
+                                         struct hk_error *err)
 {
     char module[256];
     enum hk_adapter_part part;
@@ -387,10 +391,10 @@ static enum hk_status add_tensor(struct hk_adapter_reading *r, const struct hk_t
         return add_whole(r, module, t, err);
     if (part == HK_ADAPTER_COPY)
         return hk_adapter_check_copy(r, t, module, err);
-    return add_part(r, module, part, t, err);
+    return add_module_part(r, module, part, t, err);
 }
 
-static enum hk_status read_all(struct hk_adapter_reading *r, struct hk_error *err)
+static enum hk_status read_adapter_tensors(struct hk_adapter_reading *r, struct hk_error *err)
 {
     const size_t n = hk_tensor_count(r->payload);
     if (n == 0)
@@ -402,7 +406,7 @@ static enum hk_status read_all(struct hk_adapter_reading *r, struct hk_error *er
         return hk_fail_nomem(err);
     enum hk_status st = HK_OK;
     for (size_t i = 0; st == HK_OK && i < n; i++)
-        st = add_tensor(r, hk_tensor_at(r->payload, i), err);
+        st = add_adapter_tensor(r, hk_tensor_at(r->payload, i), err);
     if (st == HK_OK)
         st = check_promised(r, err);
     if (st == HK_OK && r->a->pair_count == 0 && r->a->whole_count == 0)
@@ -412,13 +416,13 @@ static enum hk_status read_all(struct hk_adapter_reading *r, struct hk_error *er
 }
 
 /* Of PAYLOAD, which has PEFT's form. */
-static enum hk_status read_peft(struct hk_adapter_reading *r, const struct hk_file *base,
-                                struct hk_error *err)
+static enum hk_status read_peft_payload(struct hk_adapter_reading *r, const struct hk_file *base,
+                                        struct hk_error *err)
 {
     enum hk_status st = hk_adapter_config_read(&r->config, r->payload, err);
     if (st == HK_OK)
         st = hk_adapter_base_read(base, &r->base, err);
-    return st == HK_OK ? read_all(r, err) : st;
+    return st == HK_OK ? read_adapter_tensors(r, err) : st;
 }
 
 enum hk_status hk_adapter_read(struct hk_adapter **out, struct hk_file *payload,
@@ -430,7 +434,7 @@ enum hk_status hk_adapter_read(struct hk_adapter **out, struct hk_file *payload,
         return st;
     struct hk_adapter_reading r = {.a = calloc(1, sizeof *r.a),
                                    .payload = made != NULL ? made : payload};
-    st = r.a == NULL ? hk_fail_nomem(err) : read_peft(&r, base, err);
+    st = r.a == NULL ? hk_fail_nomem(err) : read_peft_payload(&r, base, err);
     hk_adapter_config_free(&r.config);
     free(r.marks);
     hk_close(&made);

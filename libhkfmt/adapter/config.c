@@ -20,14 +20,14 @@ struct hk_adapter_pattern {
 };
 
 /* Most keys are names: a dot matches a dot too. */
-static bool is_name(const char *key)
+static bool is_plain_pattern(const char *key)
 {
     return key[strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")] ==
            '\0';
 }
 
 /* Whether NAME is KEY, or ends in a dot and KEY, with any character for each dot of KEY. */
-static bool ends_as(const char *name, const char *key)
+static bool matches_name_end(const char *name, const char *key)
 {
     const size_t n = strlen(name), k = strlen(key);
     if (n < k || (n > k && name[n - k - 1] != '.'))
@@ -39,7 +39,7 @@ static bool ends_as(const char *name, const char *key)
 }
 
 /* regcomp() calls itself for each group and doubles a group that a plus stands behind. */
-static bool is_bounded(const char *key)
+static bool is_pattern_bounded(const char *key)
 {
     enum { MAX_LENGTH = 256, MAX_GROUPS = 32, MAX_REPEATED_GROUPS = 2 };
     size_t n = 0, groups = 0, repeated = 0;
@@ -51,13 +51,15 @@ static bool is_bounded(const char *key)
 }
 
 /* What POSIX reads otherwise than Python is refused, and what would take it without bounds. */
-static enum hk_status compile(struct hk_adapter_pattern *p, size_t *total, struct hk_error *err)
+static enum hk_status compile_config_pattern(struct hk_adapter_pattern *p, size_t *total,
+                                             struct hk_error *err)
 {
     enum { MAX_TOTAL = 4096 }; /* characters of all together */
     char *text;
-    if (is_name(p->key))
+    if (is_plain_pattern(p->key))
         return HK_OK;
-    if (strpbrk(p->key, "\\[{") != NULL || strstr(p->key, "(?") != NULL || !is_bounded(p->key))
+    if (strpbrk(p->key, "\\[{") != NULL || strstr(p->key, "(?") != NULL ||
+        !is_pattern_bounded(p->key))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "adapter_config.json: pattern '%.60s' is not supported", p->key);
     *total += strlen(p->key);
@@ -97,7 +99,7 @@ enum hk_status hk_adapter_patterns_compile(struct hk_adapter_patterns *p, json_t
     {
         struct hk_adapter_pattern *one = &p->list[p->count++];
         *one = (struct hk_adapter_pattern){.key = key, .value = value};
-        st = compile(one, &total, err);
+        st = compile_config_pattern(one, &total, err);
         if (st != HK_OK)
             break;
     }
@@ -118,7 +120,8 @@ json_t *hk_adapter_patterns_find(const struct hk_adapter_patterns *p, const char
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct hk_adapter_pattern *one = &p->list[i];
-        if (one->compiled ? regexec(&one->regex, name, 0, NULL, 0) == 0 : ends_as(name, one->key))
+        if (one->compiled ? regexec(&one->regex, name, 0, NULL, 0) == 0
+                          : matches_name_end(name, one->key))
             return one->value;
     }
     return NULL;
@@ -194,14 +197,14 @@ static const struct setting {
 };
 /* clang-format on */
 
-static bool is_neutral(const json_t *v)
+static bool is_neutral_value(const json_t *v)
 {
     return json_is_null(v) || json_is_false(v) || (json_is_object(v) && json_object_size(v) == 0) ||
            (json_is_array(v) && json_array_size(v) == 0) ||
            (json_is_string(v) && json_string_length(v) == 0);
 }
 
-static bool is_list_of(const json_t *v, json_type type)
+static bool is_list_of_type(const json_t *v, json_type type)
 {
     size_t i;
     json_t *item;
@@ -215,7 +218,7 @@ static bool is_list_of(const json_t *v, json_type type)
     return true;
 }
 
-static bool has_type(const json_t *v, unsigned may_be)
+static bool has_setting_type(const json_t *v, unsigned may_be)
 {
     if (json_is_null(v))
         return (may_be & NEEDED) == 0;
@@ -223,13 +226,13 @@ static bool has_type(const json_t *v, unsigned may_be)
            ((may_be & (INTEGER | NUMBER)) != 0 && json_is_integer(v)) ||
            ((may_be & NUMBER) != 0 && json_is_real(v)) ||
            ((may_be & TEXT) != 0 && json_is_string(v)) ||
-           ((may_be & TEXTS) != 0 && is_list_of(v, JSON_STRING)) ||
-           ((may_be & NUMBERS) != 0 && is_list_of(v, JSON_INTEGER)) ||
+           ((may_be & TEXTS) != 0 && is_list_of_type(v, JSON_STRING)) ||
+           ((may_be & NUMBERS) != 0 && is_list_of_type(v, JSON_INTEGER)) ||
            ((may_be & OBJECT) != 0 && json_is_object(v));
 }
 
-static enum hk_status unsupported(const char *key, const char *value, const char *why,
-                                  struct hk_error *err)
+static enum hk_status refuse_setting(const char *key, const char *value, const char *why,
+                                     struct hk_error *err)
 {
     return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "adapter_config.json: key %.100s%s%.100s%s",
                    key, value != NULL ? " is " : "", value != NULL ? value : "", why);
@@ -242,20 +245,20 @@ static enum hk_status check_setting(const char *key, const json_t *v, struct hk_
         if (strcmp(settings[i].name, key) == 0)
             s = &settings[i];
     if (s == NULL)
-        return is_neutral(v)
+        return is_neutral_value(v)
                    ? HK_OK
-                   : unsupported(key, NULL, " is not known, so it may change the result", err);
-    if (!has_type(v, s->may_be))
+                   : refuse_setting(key, NULL, " is not known, so it may change the result", err);
+    if (!has_setting_type(v, s->may_be))
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
                        "adapter_config.json: key %s has a value of the wrong JSON type", key);
-    if ((s->may_be & NEUTRAL) != 0 && !is_neutral(v))
-        return unsupported(key, NULL, " is not supported", err);
+    if ((s->may_be & NEUTRAL) != 0 && !is_neutral_value(v))
+        return refuse_setting(key, NULL, " is not supported", err);
     return HK_OK;
 }
 
 /* Ways of beginning that take something off the base's weights, so that the adapter is none of the
  * base as it is. The others only choose the first A and B. */
-static enum hk_status check_start(const json_t *c, struct hk_error *err)
+static enum hk_status check_initial_weights(const json_t *c, struct hk_error *err)
 {
     static const char *const harmless[] = {"gaussian", "eva", "orthogonal", "true", "false"};
     static const char *const changing[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
@@ -265,47 +268,48 @@ static enum hk_status check_start(const json_t *c, struct hk_error *err)
         known = strcmp(start, harmless[i]) == 0;
     for (size_t i = 0; !known && i < sizeof changing / sizeof *changing; i++)
         if (strncmp(start, changing[i], strlen(changing[i])) == 0)
-            return unsupported("init_lora_weights", start, ", which changes the base too", err);
-    return known ? HK_OK : unsupported("init_lora_weights", start, ", which is not known", err);
+            return refuse_setting("init_lora_weights", start, ", which changes the base too", err);
+    return known ? HK_OK : refuse_setting("init_lora_weights", start, ", which is not known", err);
 }
 
-static enum hk_status check_kind(const json_t *c, struct hk_error *err)
+static enum hk_status check_peft_type(const json_t *c, struct hk_error *err)
 {
     const char *type = json_string_value(json_object_get(c, "peft_type"));
     return type != NULL && strcmp(type, "LORA") == 0
                ? HK_OK
-               : unsupported("peft_type", type != NULL ? type : "no text", ", not LORA", err);
+               : refuse_setting("peft_type", type != NULL ? type : "no text", ", not LORA", err);
 }
 
-static enum hk_status check_bias(const json_t *c, struct hk_error *err)
+static enum hk_status check_bias_setting(const json_t *c, struct hk_error *err)
 {
     const char *bias = json_string_value(json_object_get(c, "bias"));
     return bias == NULL || strcmp(bias, "none") == 0 || strcmp(bias, "all") == 0 ||
                    strcmp(bias, "lora_only") == 0
                ? HK_OK
-               : unsupported("bias", bias, ", which is not known", err);
+               : refuse_setting("bias", bias, ", which is not known", err);
 }
 
 static enum hk_status check_settings(json_t *c, struct hk_error *err)
 {
     const char *key;
     json_t *value;
-    enum hk_status st = check_kind(c, err);
+    enum hk_status st = check_peft_type(c, err);
     json_object_foreach(c, key, value)
     {
         if (st == HK_OK)
             st = check_setting(key, value, err);
     }
     if (st == HK_OK)
-        st = check_bias(c, err);
-    return st == HK_OK ? check_start(c, err) : st;
+        st = check_bias_setting(c, err);
+    return st == HK_OK ? check_initial_weights(c, err) : st;
 }
 
 /* ---- what is used of them ---- */
 
 enum { MAX_RANK = 1 << 16 };
 
-static enum hk_status parse(json_t **out, const struct hk_file *payload, struct hk_error *err)
+static enum hk_status parse_adapter_config(json_t **out, const struct hk_file *payload,
+                                           struct hk_error *err)
 {
     const struct hk_kv *kv = hk_kv_find(payload, "adapter_config");
     struct hk_bytes text;
@@ -324,7 +328,7 @@ static enum hk_status parse(json_t **out, const struct hk_file *payload, struct 
 }
 
 /* As PEFT has them where they are absent: 8 and 8. */
-static enum hk_status get_numbers(struct hk_adapter_config *c, struct hk_error *err)
+static enum hk_status get_rank_and_alpha(struct hk_adapter_config *c, struct hk_error *err)
 {
     const json_t *rank = json_object_get(c->json, "r"),
                  *alpha = json_object_get(c->json, "lora_alpha");
@@ -342,8 +346,8 @@ static enum hk_status get_numbers(struct hk_adapter_config *c, struct hk_error *
 }
 
 /* Every value of pattern KEY is a rank, or with NUMBERS an alpha. */
-static enum hk_status check_pattern(const struct hk_adapter_config *c, const char *key,
-                                    bool numbers, struct hk_error *err)
+static enum hk_status check_pattern_values(const struct hk_adapter_config *c, const char *key,
+                                           bool numbers, struct hk_error *err)
 {
     const char *name;
     json_t *value;
@@ -368,11 +372,11 @@ enum hk_status hk_adapter_config_of(struct hk_adapter_config *c, json_t *json, s
     *c = (struct hk_adapter_config){.json = json};
     enum hk_status st = check_settings(json, err);
     if (st == HK_OK)
-        st = get_numbers(c, err);
+        st = get_rank_and_alpha(c, err);
     if (st == HK_OK)
-        st = check_pattern(c, "rank_pattern", false, err);
+        st = check_pattern_values(c, "rank_pattern", false, err);
     if (st == HK_OK)
-        st = check_pattern(c, "alpha_pattern", true, err);
+        st = check_pattern_values(c, "alpha_pattern", true, err);
     if (st == HK_OK)
         st = hk_adapter_patterns_compile(&c->ranks, json_object_get(json, "rank_pattern"), err);
     if (st == HK_OK)
@@ -384,7 +388,7 @@ enum hk_status hk_adapter_config_read(struct hk_adapter_config *c, const struct 
                                       struct hk_error *err)
 {
     json_t *json;
-    enum hk_status st = parse(&json, payload, err);
+    enum hk_status st = parse_adapter_config(&json, payload, err);
     return st == HK_OK ? hk_adapter_config_of(c, json, err) : st;
 }
 
@@ -411,7 +415,7 @@ enum hk_status hk_adapter_module(const struct hk_adapter_config *c, const char *
 }
 
 /* Whether NAME is MODULE or the end of it, behind a dot. */
-static bool names(const char *name, const char *module)
+static bool is_end_of_module(const char *name, const char *module)
 {
     const size_t n = strlen(name), m = strlen(module);
     return n <= m && strcmp(module + m - n, name) == 0 && (n == m || module[m - n - 1] == '.');
@@ -422,10 +426,10 @@ const json_t *hk_adapter_token_ids(const struct hk_adapter_config *c, const char
     json_t *all = json_object_get(c->json, "trainable_token_indices"), *value;
     const char *key;
     if (json_is_array(all))
-        return names("embed_tokens", module) ? all : NULL;
+        return is_end_of_module("embed_tokens", module) ? all : NULL;
     json_object_foreach(all, key, value)
     {
-        if (names(key, module))
+        if (is_end_of_module(key, module))
             return value;
     }
     return NULL;

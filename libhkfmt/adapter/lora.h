@@ -26,8 +26,8 @@ void hk_lora_gguf_free(struct hk_lora_gguf *g);
 /* ---- payloads (adapter/payload.c) ---- */
 
 /* V, whose metadata is made here, with CONFIG as its adapter_config, to OUT. */
-enum hk_status hk_lora_write(struct hk_view *v, const json_t *config, struct hk_out *out,
-                             struct hk_error *err);
+enum hk_status hk_lora_write_payload(struct hk_view *v, const json_t *config, struct hk_out *out,
+                                     struct hk_error *err);
 
 /* ---- a payload (hk_record_open() or a file of hk_adapter_payload()) in the other forms ---- */
 

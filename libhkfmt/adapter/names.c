@@ -30,7 +30,7 @@ static const struct {
 
 enum { SUFFIXES = sizeof suffixes / sizeof *suffixes };
 
-static bool ends_in(const char *s, const char *suffix)
+static bool ends_in_suffix(const char *s, const char *suffix)
 {
     const size_t n = strlen(s), m = strlen(suffix);
     return n > m && strcmp(s + n - m, suffix) == 0;
@@ -38,7 +38,7 @@ static bool ends_in(const char *s, const char *suffix)
 
 /* "lm_head.modules_to_save.default.weight" is lm_head.weight, trained; ".base_layer." stands in the
  * name of a copy. */
-static enum hk_adapter_part drop_wrapper(char *module)
+static enum hk_adapter_part drop_peft_wrapper(char *module)
 {
     static const struct {
         const char *text;
@@ -68,14 +68,14 @@ bool hk_adapter_name(struct hk_bytes name, char *module, enum hk_adapter_part *p
         return false;
     snprintf(module, MODULE_SIZE, "%.*s", (int)(name.n - skip), (const char *)name.p + skip);
     for (size_t i = 0; i < SUFFIXES; i++)
-        if (ends_in(module, suffixes[i].suffix)) {
+        if (ends_in_suffix(module, suffixes[i].suffix)) {
             module[strlen(module) - strlen(suffixes[i].suffix)] = '\0';
             *part = suffixes[i].part;
             return true;
         }
     if (strstr(module, ".lora_") != NULL || strstr(module, "trainable_tokens") != NULL)
         return false;
-    *part = drop_wrapper(module);
+    *part = drop_peft_wrapper(module);
     return true;
 }
 
@@ -85,7 +85,7 @@ enum hk_status hk_adapter_part_of(const struct hk_adapter_config *c, const struc
     if (!hk_adapter_name(t->name, module, part))
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                        "tensor %.*s is none of an adapter that can be applied", HK_STR(t->name));
-    if (*part == HK_ADAPTER_COPY && c->trains_biases && ends_in(module, ".bias"))
+    if (*part == HK_ADAPTER_COPY && c->trains_biases && ends_in_suffix(module, ".bias"))
         *part = HK_ADAPTER_WHOLE;
     return HK_OK;
 }

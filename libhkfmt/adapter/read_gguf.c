@@ -25,8 +25,8 @@ bool hk_lora_is_gguf(const struct hk_file *f)
 }
 
 /* Key NAME of F is the text WANTED. */
-static enum hk_status need_text(const struct hk_file *f, const char *name, struct hk_bytes wanted,
-                                struct hk_error *err)
+static enum hk_status need_bytes_key(const struct hk_file *f, const char *name,
+                                     struct hk_bytes wanted, struct hk_error *err)
 {
     const struct hk_kv *kv = hk_kv_find(f, name);
     struct hk_bytes value;
@@ -39,10 +39,10 @@ static enum hk_status need_text(const struct hk_file *f, const char *name, struc
                    HK_STR(value), HK_STR(wanted));
 }
 
-static enum hk_status need(const struct hk_file *f, const char *name, const char *wanted,
-                           struct hk_error *err)
+static enum hk_status need_text_key(const struct hk_file *f, const char *name, const char *wanted,
+                                    struct hk_error *err)
 {
-    return need_text(f, name, hk_bytes_of(wanted), err);
+    return need_bytes_key(f, name, hk_bytes_of(wanted), err);
 }
 
 /* The base's own, or what the base's family is called in GGUF. */
@@ -54,12 +54,12 @@ static enum hk_status need_architecture(const struct hk_file *f, const struct hk
     const struct hk_family *family;
     const char *architecture;
     enum hk_status st = hk_family_read(&keys, &family, &architecture, err);
-    if (st == HK_OK && need(f, key.s, family->architecture, NULL) != HK_OK)
-        st = need(f, key.s, architecture, err);
+    if (st == HK_OK && need_text_key(f, key.s, family->architecture, NULL) != HK_OK)
+        st = need_text_key(f, key.s, architecture, err);
     return st;
 }
 
-static bool is_empty_array(const struct hk_kv *kv)
+static bool is_empty_array_key(const struct hk_kv *kv)
 {
     struct hk_array a;
     for (int element = HK_ARRAY_STRING; element <= HK_ARRAY_I32; element++)
@@ -72,7 +72,7 @@ static bool is_empty_array(const struct hk_kv *kv)
 }
 
 /* llama.cpp's names; what else begins with "adapter." is not known. */
-static enum hk_status check_own(const struct hk_kv *kv, struct hk_error *err)
+static enum hk_status check_adapter_key(const struct hk_kv *kv, struct hk_error *err)
 {
     static const char *const known[] = {"adapter.type", "adapter.lora.alpha",
                                         "adapter.lora.task_name", "adapter.lora.prompt_prefix"};
@@ -80,7 +80,7 @@ static enum hk_status check_own(const struct hk_kv *kv, struct hk_error *err)
         if (hk_bytes_are(kv->key, known[i]))
             return HK_OK;
     if (hk_bytes_are(kv->key, "adapter.alora.invocation_tokens"))
-        return is_empty_array(kv)
+        return is_empty_array_key(kv)
                    ? HK_OK
                    : hk_fail(
                          err, HK_E_UNSUPPORTED, kv->offset,
@@ -90,8 +90,8 @@ static enum hk_status check_own(const struct hk_kv *kv, struct hk_error *err)
                    "key %.*s is not known, so it may change the result", HK_STR(kv->key));
 }
 
-static enum hk_status check_base(const struct hk_kv *kv, const struct hk_file *base,
-                                 struct hk_error *err)
+static enum hk_status check_key_of_base(const struct hk_kv *kv, const struct hk_file *base,
+                                        struct hk_error *err)
 {
     char name[HK_MAX_NAME + 1];
     snprintf(name, sizeof name, "%.*s", HK_STR(kv->key));
@@ -103,28 +103,28 @@ static enum hk_status check_base(const struct hk_kv *kv, const struct hk_file *b
                    HK_STR(kv->key));
 }
 
-static enum hk_status check_keys(const struct hk_file *f, const struct hk_file *base,
-                                 struct hk_error *err)
+static enum hk_status check_gguf_keys(const struct hk_file *f, const struct hk_file *base,
+                                      struct hk_error *err)
 {
-    enum hk_status st = need(f, "general.type", "adapter", err);
+    enum hk_status st = need_text_key(f, "general.type", "adapter", err);
     if (st == HK_OK)
-        st = need(f, "adapter.type", "lora", err);
+        st = need_text_key(f, "adapter.type", "lora", err);
     if (st == HK_OK)
         st = need_architecture(f, base, err);
     for (size_t i = 0; st == HK_OK && i < hk_kv_count(f); i++) {
         const struct hk_kv *kv = hk_kv_at(f, i);
         if (hk_bytes_begin_with(kv->key, "adapter."))
-            st = check_own(kv, err);
+            st = check_adapter_key(kv, err);
         else if (!hk_bytes_begin_with(kv->key, "general.") &&
                  !hk_bytes_begin_with(kv->key, "hk.gguf."))
-            st = check_base(kv, base, err);
+            st = check_key_of_base(kv, base, err);
     }
     return st;
 }
 
 /* ---- the model that it was made for: general.base_model.0.* ---- */
 
-static bool get_text(const struct hk_file *f, const char *key, struct hk_bytes *out)
+static bool get_text_key(const struct hk_file *f, const char *key, struct hk_bytes *out)
 {
     const struct hk_kv *kv = hk_kv_find(f, key);
     return kv != NULL && hk_kv_string(kv, out, NULL) == HK_OK && out->n > 0 && hk_utf8_valid(*out);
@@ -134,17 +134,17 @@ static json_t *read_base_name(const struct hk_file *f)
 {
     const size_t skip = sizeof HK_LORA_HUB - 1;
     struct hk_bytes text;
-    if (get_text(f, "general.base_model.0.repo_url", &text) && text.n > skip &&
+    if (get_text_key(f, "general.base_model.0.repo_url", &text) && text.n > skip &&
         memcmp(text.p, HK_LORA_HUB, skip) == 0)
         text = (struct hk_bytes){text.p + skip, text.n - skip};
-    else if (!get_text(f, "general.base_model.0.name", &text))
+    else if (!get_text_key(f, "general.base_model.0.name", &text))
         return json_null();
     return json_stringn((const char *)text.p, text.n);
 }
 
 /* ---- tensors ---- */
 
-struct bringing {
+struct to_peft {
     struct hk_lora_gguf *g;
     struct hk_adapter_base base;
     json_t *ranks; /* rank_pattern */
@@ -152,7 +152,7 @@ struct bringing {
 };
 
 /* NAME without SUFFIX, if it ends in that. */
-static bool strip(struct hk_bytes name, const char *suffix, struct hk_bytes *out)
+static bool strip_suffix(struct hk_bytes name, const char *suffix, struct hk_bytes *out)
 {
     const size_t n = strlen(suffix);
     if (name.n <= n || memcmp(name.p + name.n - n, suffix, n) != 0)
@@ -162,8 +162,8 @@ static bool strip(struct hk_bytes name, const char *suffix, struct hk_bytes *out
 }
 
 /* "model.layers.3.self_attn.q_proj" of BASE's tensor name. */
-static enum hk_status module_of(const struct bringing *m, struct hk_bytes base, char *module,
-                                struct hk_error *err)
+static enum hk_status find_module_name(const struct to_peft *m, struct hk_bytes base, char *module,
+                                       struct hk_error *err)
 {
     enum hk_status st =
         hk_name_to_hf(m->base.model.family, m->base.model.layers, base, module, err);
@@ -178,7 +178,7 @@ static enum hk_status module_of(const struct bringing *m, struct hk_bytes base, 
 }
 
 /* Where alpha is 0 each module has its rank as alpha, so that its scale is 1. */
-static enum hk_status note_rank(struct bringing *m, const char *module, uint64_t rank,
+static enum hk_status note_rank(struct to_peft *m, const char *module, uint64_t rank,
                                 struct hk_error *err)
 {
     return json_object_set_new(m->ranks, module, json_integer((json_int_t)rank)) == 0
@@ -186,14 +186,14 @@ static enum hk_status note_rank(struct bringing *m, const char *module, uint64_t
                : hk_fail_nomem(err);
 }
 
-static enum hk_status take_half(struct bringing *m, size_t i, struct hk_bytes base, bool a,
-                                struct hk_error *err)
+static enum hk_status take_gguf_half(struct to_peft *m, size_t i, struct hk_bytes base, bool a,
+                                     struct hk_error *err)
 {
     const struct hk_tensor *t = &m->g->view->file->tensors[i];
     const bool embedding = hk_bytes_are(base, hk_tensor_role_name(HK_ROLE_EMBEDDING));
     char module[HK_MAX_NAME + 1], name[2 * HK_MAX_NAME];
     const uint32_t heads = hk_rotating_heads(&m->base.model, base);
-    enum hk_status st = module_of(m, base, module, err);
+    enum hk_status st = find_module_name(m, base, module, err);
     if (st == HK_OK && t->ndim != 2)
         st = hk_adapter_misfit(t, "it is no matrix", err);
     if (st == HK_OK && a)
@@ -210,12 +210,12 @@ static enum hk_status take_half(struct bringing *m, size_t i, struct hk_bytes ba
 }
 
 /* A norm under its own name was trained whole. */
-static enum hk_status take_norm(struct bringing *m, size_t i, struct hk_error *err)
+static enum hk_status take_gguf_norm(struct to_peft *m, size_t i, struct hk_error *err)
 {
     char own[HK_MAX_NAME + 1], name[2 * HK_MAX_NAME];
     const struct hk_tensor *t = &m->g->view->file->tensors[i];
     struct hk_bytes rest;
-    if (!strip(t->name, "norm.weight", &rest))
+    if (!strip_suffix(t->name, "norm.weight", &rest))
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                        "tensor %.*s is neither lora_a nor lora_b", HK_STR(t->name));
     enum hk_status st =
@@ -226,7 +226,7 @@ static enum hk_status take_norm(struct bringing *m, size_t i, struct hk_error *e
     return hk_view_rename(m->g->view, i, name, err);
 }
 
-static enum hk_status take_tensor(struct bringing *m, size_t i, struct hk_error *err)
+static enum hk_status take_gguf_tensor(struct to_peft *m, size_t i, struct hk_error *err)
 {
     const struct hk_tensor *t = &m->g->view->file->tensors[i];
     struct hk_bytes base;
@@ -235,13 +235,14 @@ static enum hk_status take_tensor(struct bringing *m, size_t i, struct hk_error 
         st = hk_view_decode(m->g->view, i, HK_TYPE_F32, err);
     if (st != HK_OK)
         return st;
-    const bool a = strip(t->name, ".lora_a", &base);
-    if (a || strip(t->name, ".lora_b", &base))
-        return take_half(m, i, base, a, err);
-    return take_norm(m, i, err);
+    const bool a = strip_suffix(t->name, ".lora_a", &base);
+    if (a || strip_suffix(t->name, ".lora_b", &base))
+        return take_gguf_half(m, i, base, a, err);
+    return take_gguf_norm(m, i, err);
 }
 
-static enum hk_status get_alpha(struct bringing *m, const struct hk_file *f, struct hk_error *err)
+static enum hk_status get_gguf_alpha(struct to_peft *m, const struct hk_file *f,
+                                     struct hk_error *err)
 {
     const struct hk_kv *kv = hk_kv_find(f, "adapter.lora.alpha");
     if (kv == NULL)
@@ -254,7 +255,8 @@ static enum hk_status get_alpha(struct bringing *m, const struct hk_file *f, str
     return st;
 }
 
-static enum hk_status make_config(struct bringing *m, const struct hk_file *f, struct hk_error *err)
+static enum hk_status make_peft_config(struct to_peft *m, const struct hk_file *f,
+                                       struct hk_error *err)
 {
     m->g->config = json_pack("{s:s, s:s, s:i, s:f, s:O, s:o}", "peft_type", "LORA", "bias", "none",
                              "r", 1, "lora_alpha", m->alpha, "rank_pattern", m->ranks,
@@ -266,30 +268,30 @@ static enum hk_status make_config(struct bringing *m, const struct hk_file *f, s
                : HK_OK;
 }
 
-static enum hk_status bring(struct bringing *m, struct hk_file *f, const struct hk_file *base,
-                            struct hk_error *err)
+static enum hk_status bring_to_peft_form(struct to_peft *m, struct hk_file *f,
+                                         const struct hk_file *base, struct hk_error *err)
 {
-    enum hk_status st = check_keys(f, base, err);
+    enum hk_status st = check_gguf_keys(f, base, err);
     if (st == HK_OK)
         st = hk_adapter_base_read(base, &m->base, err);
     if (st == HK_OK)
-        st = get_alpha(m, f, err);
+        st = get_gguf_alpha(m, f, err);
     if (st == HK_OK)
         st = hk_view_new(&m->g->view, f, err);
     for (size_t i = 0; st == HK_OK && i < m->g->view->file->tensor_count; i++)
-        st = take_tensor(m, i, err);
+        st = take_gguf_tensor(m, i, err);
     if (st != HK_OK)
         return st;
     m->g->view->kvs.count = 0; /* all of it is in the config */
-    return make_config(m, f, err);
+    return make_peft_config(m, f, err);
 }
 
 enum hk_status hk_lora_from_gguf(struct hk_lora_gguf *out, struct hk_file *f,
                                  const struct hk_file *base, struct hk_error *err)
 {
     *out = (struct hk_lora_gguf){0};
-    struct bringing m = {.g = out, .ranks = json_object()};
-    enum hk_status st = m.ranks == NULL ? hk_fail_nomem(err) : bring(&m, f, base, err);
+    struct to_peft m = {.g = out, .ranks = json_object()};
+    enum hk_status st = m.ranks == NULL ? hk_fail_nomem(err) : bring_to_peft_form(&m, f, base, err);
     json_decref(m.ranks);
     if (st != HK_OK)
         hk_lora_gguf_free(out);

@@ -29,8 +29,8 @@ static uint64_t declared_end(struct hk_bytes text)
     }
 }
 
-static enum hk_status check_header(const struct hk_file *f, const struct hk_record *r,
-                                   uint64_t size, uint64_t header, struct hk_error *err)
+static enum hk_status check_inflated_header(const struct hk_file *f, const struct hk_record *r,
+                                            uint64_t size, uint64_t header, struct hk_error *err)
 {
     const size_t n = ST_LENGTH_SIZE + (size_t)header;
     uint8_t *start = malloc(n);
@@ -46,7 +46,7 @@ static enum hk_status check_header(const struct hk_file *f, const struct hk_reco
                                      (unsigned long long)end, (unsigned long long)(size - n));
 }
 
-static uint64_t plain_size(const struct hk_file *f, const struct hk_record *r)
+static uint64_t size_when_inflated(const struct hk_file *f, const struct hk_record *r)
 {
     const struct hk_bytes data = hk_record_data(f, r);
     const bool compressed = (r->flags & HK_RECORD_COMPRESSED) != 0;
@@ -54,27 +54,27 @@ static uint64_t plain_size(const struct hk_file *f, const struct hk_record *r)
 }
 
 /* All that is inflated up to record R, since all may be in use at once. */
-static bool is_too_large(const struct hk_file *f, const struct hk_record *r)
+static bool is_inflated_too_large(const struct hk_file *f, const struct hk_record *r)
 {
     const uint64_t limit = hk_output_limit(f, 0);
-    uint64_t sum = plain_size(f, r);
+    uint64_t sum = size_when_inflated(f, r);
     if (sum <= limit / hk_record_count(f))
         return false;
     for (const struct hk_record *other = hk_record_at(f, 0); other < r; other++)
-        if (!add_ok(sum, plain_size(f, other), &sum))
+        if (!add_ok(sum, size_when_inflated(f, other), &sum))
             return true;
     return sum > limit;
 }
 
 /* Before compressed record R is inflated: that it is a file of a known kind, and as large as this
  * says itself. */
-static enum hk_status check_size(const struct hk_file *f, const struct hk_record *r,
-                                 struct hk_error *err)
+static enum hk_status check_inflated_size(const struct hk_file *f, const struct hk_record *r,
+                                          struct hk_error *err)
 {
     enum { MAGIC = 4 };
     uint8_t start[ST_LENGTH_SIZE + 1] = {0};
-    const uint64_t size = plain_size(f, r);
-    if (is_too_large(f, r))
+    const uint64_t size = size_when_inflated(f, r);
+    if (is_inflated_too_large(f, r))
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                        "is %llu bytes when inflated, too much for a file of this size; "
                        "hk-log --extract writes it with --max-output",
@@ -87,16 +87,16 @@ static enum hk_status check_size(const struct hk_file *f, const struct hk_record
     if (start[ST_LENGTH_SIZE] != '{' || size < ST_LENGTH_SIZE || header > size - ST_LENGTH_SIZE ||
         header > ST_MAX_HEADER)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "is neither safetensors nor GGUF");
-    return check_header(f, r, size, header, err);
+    return check_inflated_header(f, r, size, header, err);
 }
 
-static enum hk_status inflate_copy(struct hk_file **out, const struct hk_file *f, size_t i,
-                                   struct hk_error *err)
+static enum hk_status inflate_record(struct hk_file **out, const struct hk_file *f, size_t i,
+                                     struct hk_error *err)
 {
     struct hk_out *o = NULL;
     const struct hk_record *r = hk_record_at(f, i);
     if ((r->flags & HK_RECORD_COMPRESSED) != 0) {
-        enum hk_status st = check_size(f, r, err);
+        enum hk_status st = check_inflated_size(f, r, err);
         if (st != HK_OK)
             return st;
     }
@@ -155,7 +155,7 @@ enum hk_status hk_record_open(struct hk_file **out, const struct hk_file *f, siz
     struct hk_error why = {0};
     struct hk_file *payload = NULL;
     enum hk_status status =
-        compressed ? inflate_copy(&payload, f, i, &why) : open_in_place(&payload, f, i, &why);
+        compressed ? inflate_record(&payload, f, i, &why) : open_in_place(&payload, f, i, &why);
     if (status == HK_OK && payload->format != HK_FORMAT_SAFETENSORS) {
         hk_close(&payload);
         status =
@@ -178,7 +178,7 @@ static enum hk_status open_gguf(struct hk_file **out, const struct hk_file *f, s
     const bool compressed = (r->flags & HK_RECORD_COMPRESSED) != 0;
     if (!compressed && (data.n < 4 || memcmp(data.p, "GGUF", 4) != 0))
         return HK_OK;
-    enum hk_status st = inflate_copy(&copy, f, i, err);
+    enum hk_status st = inflate_record(&copy, f, i, err);
     if (st != HK_OK)
         return compressed ? HK_OK : st;
     *is_gguf = copy->format == HK_FORMAT_GGUF;
@@ -218,7 +218,7 @@ enum hk_status hk_adapter_in_peft_form(struct hk_file **out, struct hk_file *pay
     if (st == HK_OK) {
         st = hk_out_fd(&o, fd, err);
         if (st == HK_OK)
-            st = hk_lora_write(g.view, g.config, o, err);
+            st = hk_lora_write_payload(g.view, g.config, o, err);
         if (st == HK_OK)
             st = hk_out_commit(&o, err);
         hk_out_discard(&o);

@@ -14,7 +14,7 @@ enum hk_status hk_adapter_misfit(const struct hk_tensor *t, const char *why, str
     return hk_fail(err, HK_E_FORMAT, t->entry_offset, "tensor %.*s: %s", HK_STR(t->name), why);
 }
 
-static float *floats(struct hk_adapter_reading *r, uint64_t n)
+static float *alloc_floats(struct hk_adapter_reading *r, uint64_t n)
 {
     return n < SIZE_MAX / sizeof(float)
                ? hk_arena_alloc(&r->a->arena, (size_t)(n + 1) * sizeof(float))
@@ -25,7 +25,7 @@ enum hk_status hk_adapter_decode(struct hk_adapter_reading *r, const struct hk_t
                                  float **out, struct hk_error *err)
 {
     struct hk_decoder *d;
-    float *v = floats(r, hk_tensor_elems(t));
+    float *v = alloc_floats(r, hk_tensor_elems(t));
     if (v == NULL)
         return hk_fail_nomem(err);
     enum hk_status st = hk_decoder_new(&d, r->payload, t, err);
@@ -38,14 +38,15 @@ enum hk_status hk_adapter_decode(struct hk_adapter_reading *r, const struct hk_t
 }
 
 /* ROWS rows of COLS values, halves of each head, into neighbouring pairs. */
-static enum hk_status into_pairs(struct hk_adapter_reading *r, float **values, uint64_t rows,
-                                 uint64_t cols, uint32_t heads, struct hk_error *err)
+static enum hk_status order_rows_in_pairs(struct hk_adapter_reading *r, float **values,
+                                          uint64_t rows, uint64_t cols, uint32_t heads,
+                                          struct hk_error *err)
 {
     const uint64_t length = rows / heads;
     if (rows % heads != 0 || length % 2 != 0)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%llu rows are no %u heads of even length",
                        (unsigned long long)rows, heads);
-    float *v = floats(r, rows * cols);
+    float *v = alloc_floats(r, rows * cols);
     if (v == NULL)
         return hk_fail_nomem(err);
     for (uint64_t i = 0; i < rows; i++) {
@@ -65,7 +66,7 @@ enum hk_status hk_adapter_decode_rows(struct hk_adapter_reading *r, const struct
     if (st != HK_OK || r->base.model.halves || heads == 0)
         return st;
     const uint64_t rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
-    return into_pairs(r, out, rows, rows > 0 ? hk_tensor_elems(t) / rows : 0, heads, err);
+    return order_rows_in_pairs(r, out, rows, rows > 0 ? hk_tensor_elems(t) / rows : 0, heads, err);
 }
 
 enum hk_status hk_adapter_decode_transposed(struct hk_adapter_reading *r, const struct hk_tensor *t,
@@ -73,7 +74,7 @@ enum hk_status hk_adapter_decode_transposed(struct hk_adapter_reading *r, const 
 {
     struct hk_decoder *d;
     const uint64_t rows = t->shape[0], cols = t->shape[1];
-    float *v = floats(r, hk_tensor_elems(t)), *row = malloc((size_t)cols * sizeof *row + 1);
+    float *v = alloc_floats(r, hk_tensor_elems(t)), *row = malloc((size_t)cols * sizeof *row + 1);
     enum hk_status st = v == NULL || row == NULL ? hk_fail_nomem(err) : HK_OK;
     if (st == HK_OK)
         st = hk_decoder_new(&d, r->payload, t, err);
@@ -105,12 +106,12 @@ struct comparing {
     double difference, size; /* sums of squares */
 };
 
-static enum hk_type float_type(const struct hk_tensor *t)
+static enum hk_type float_type_of(const struct hk_tensor *t)
 {
     return t->type == HK_TYPE_F16 || t->type == HK_TYPE_BF16 ? (enum hk_type)t->type : HK_TYPE_F32;
 }
 
-static bool same_as(struct comparing *c, enum hk_type type)
+static bool are_equal_as(struct comparing *c, enum hk_type type)
 {
     const size_t n = (size_t)c->cols * hk_type_info(type)->block_bytes;
     hk_narrow(type, c->a, (size_t)c->cols, c->narrowed[0]);
@@ -124,7 +125,7 @@ static void compare_rows(struct comparing *c)
         hk_decoder_read(c->copy, hk_row_source(c->order, c->length, r) * c->cols, (size_t)c->cols,
                         c->a);
         hk_decoder_read(c->base, r * c->cols, (size_t)c->cols, c->b);
-        c->same = c->same && (same_as(c, c->narrow) || same_as(c, c->copied));
+        c->same = c->same && (are_equal_as(c, c->narrow) || are_equal_as(c, c->copied));
         for (uint64_t k = 0; k < c->cols; k++) {
             const double d = (double)c->a[k] - (double)c->b[k];
             c->difference += d * d;
@@ -141,14 +142,14 @@ static bool is_near(const struct comparing *c, const struct hk_tensor *base)
     return sqrt(c->difference) <= 4 * exp2(-bits) * sqrt(c->size);
 }
 
-static bool is_float(const struct hk_tensor *t)
+static bool is_float_tensor(const struct hk_tensor *t)
 {
     return t->type == HK_TYPE_F32 || t->type == HK_TYPE_F16 || t->type == HK_TYPE_BF16;
 }
 
-static enum hk_status prepare(struct comparing *c, struct hk_adapter_reading *r,
-                              const struct hk_tensor *t, const struct hk_tensor *base,
-                              struct hk_error *err)
+static enum hk_status begin_comparing(struct comparing *c, struct hk_adapter_reading *r,
+                                      const struct hk_tensor *t, const struct hk_tensor *base,
+                                      struct hk_error *err)
 {
     const uint32_t heads = hk_rotating_heads(&r->base.model, base->name);
     const size_t bytes = (size_t)c->cols * sizeof(float) + 1;
@@ -168,22 +169,22 @@ static enum hk_status prepare(struct comparing *c, struct hk_adapter_reading *r,
     return st == HK_OK ? hk_decoder_new(&c->base, r->base.file, base, err) : st;
 }
 
-static enum hk_status compare(struct hk_adapter_reading *r, const struct hk_tensor *t,
-                              const struct hk_tensor *base, struct hk_error *err)
+static enum hk_status compare_copy(struct hk_adapter_reading *r, const struct hk_tensor *t,
+                                   const struct hk_tensor *base, struct hk_error *err)
 {
     const struct hk_tensor *stored;
     enum hk_status st = hk_tensor_resolve(r->base.file, base, &stored, err);
     if (st != HK_OK)
         return st;
-    struct comparing c = {.narrow = float_type(stored),
-                          .copied = float_type(t),
+    struct comparing c = {.narrow = float_type_of(stored),
+                          .copied = float_type_of(t),
                           .rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t),
                           .same = true};
     c.cols = c.rows > 0 ? hk_tensor_elems(t) / c.rows : 0;
-    st = prepare(&c, r, t, base, err);
+    st = begin_comparing(&c, r, t, base, err);
     if (st == HK_OK) {
         compare_rows(&c);
-        if (is_float(stored) ? !c.same : !is_near(&c, stored))
+        if (is_float_tensor(stored) ? !c.same : !is_near(&c, stored))
             st = hk_adapter_misfit(t,
                                    "it is no copy of the base's tensor, so the adapter is for "
                                    "another base",
@@ -208,5 +209,5 @@ enum hk_status hk_adapter_check_copy(struct hk_adapter_reading *r, const struct 
         return st;
     if (t->ndim != base->ndim || memcmp(t->shape, base->shape, sizeof t->shape) != 0)
         return hk_adapter_misfit(t, "it has not the shape of the base's tensor", err);
-    return compare(r, t, base, err);
+    return compare_copy(r, t, base, err);
 }

@@ -30,7 +30,7 @@ struct peft_lora {
 
 /* ---- what is targeted ---- */
 
-static enum hk_status note_module(struct peft_lora *p, const char *module, struct hk_error *err)
+static enum hk_status add_module(struct peft_lora *p, const char *module, struct hk_error *err)
 {
     struct hk_bytes kept;
     if (!hk_arena_keep(&p->arena, (struct hk_bytes){(const uint8_t *)module, strlen(module) + 1},
@@ -52,12 +52,12 @@ static enum hk_status list_modules(struct peft_lora *p, struct hk_error *err)
         enum hk_adapter_part part;
         if (hk_adapter_name(f->tensors[i].name, module, &part) &&
             (part == HK_ADAPTER_A || part == HK_ADAPTER_EMBEDDING_A))
-            st = note_module(p, module, err);
+            st = add_module(p, module, err);
     }
     return st;
 }
 
-static const char *last_part(const char *module)
+static const char *last_part_of_name(const char *module)
 {
     const char *dot = strrchr(module, '.');
     return dot != NULL ? dot + 1 : module;
@@ -65,17 +65,17 @@ static const char *last_part(const char *module)
 
 /* PEFT targets every module whose name ends in one of target_modules: the last part of a name where
  * all layers have it, the whole name otherwise. */
-static enum hk_status put_targets(struct peft_lora *p, struct hk_error *err)
+static enum hk_status put_target_modules(struct peft_lora *p, struct hk_error *err)
 {
     json_t *counts = json_object(), *targets = json_array();
     int failed = counts == NULL || targets == NULL;
     for (size_t i = 0; failed == 0 && i < p->count; i++) {
-        const char *last = last_part(p->modules[i]);
+        const char *last = last_part_of_name(p->modules[i]);
         const json_int_t n = json_integer_value(json_object_get(counts, last)) + 1;
         failed = json_object_set_new(counts, last, json_integer(n));
     }
     for (size_t i = 0; failed == 0 && i < p->count; i++) {
-        const char *last = last_part(p->modules[i]);
+        const char *last = last_part_of_name(p->modules[i]);
         const json_int_t n = json_integer_value(json_object_get(counts, last));
         const bool inner = strstr(p->modules[i], "layers.") != NULL;
         const bool whole = inner && n > 0 && n < p->base.model.layers;
@@ -94,8 +94,8 @@ static enum hk_status put_targets(struct peft_lora *p, struct hk_error *err)
 /* ---- ranks and alphas ---- */
 
 /* The common rank becomes r, and only modules of others stay in rank_pattern; the same of alpha. */
-static enum hk_status put_common(struct peft_lora *p, const char *field, const char *pattern,
-                                 struct hk_error *err)
+static enum hk_status put_common_value(struct peft_lora *p, const char *field, const char *pattern,
+                                       struct hk_error *err)
 {
     json_t *given = json_object_get(p->config.json, pattern), *rest = json_object();
     json_t *first = p->count > 0 ? json_object_get(given, p->modules[0]) : NULL, *value;
@@ -120,7 +120,7 @@ static enum hk_status put_common(struct peft_lora *p, const char *field, const c
 /* ---- the config ---- */
 
 /* Settings that PEFT needs, or its tools show, and that other formats do not have. */
-static enum hk_status put_defaults(json_t *config, struct hk_error *err)
+static enum hk_status put_config_defaults(json_t *config, struct hk_error *err)
 {
     int failed = 0;
     if (json_object_get(config, "task_type") == NULL)
@@ -140,12 +140,12 @@ static enum hk_status complete_config(struct peft_lora *p, struct hk_error *err)
         return HK_OK;
     enum hk_status st = list_modules(p, err);
     if (st == HK_OK)
-        st = put_targets(p, err);
+        st = put_target_modules(p, err);
     if (st == HK_OK)
-        st = put_common(p, "r", "rank_pattern", err);
+        st = put_common_value(p, "r", "rank_pattern", err);
     if (st == HK_OK)
-        st = put_common(p, "lora_alpha", "alpha_pattern", err);
-    return st == HK_OK ? put_defaults(p->config.json, err) : st;
+        st = put_common_value(p, "lora_alpha", "alpha_pattern", err);
+    return st == HK_OK ? put_config_defaults(p->config.json, err) : st;
 }
 
 static enum hk_status make_peft(struct peft_lora *p, struct hk_file *payload,
@@ -240,8 +240,8 @@ bool hk_is_adapter(const struct hk_file *f)
 
 /* PAYLOAD in PEFT's form, *MADE if that is another file: all of it can be applied to BASE, as what
  * cannot is not to be passed on as if it could. */
-static enum hk_status applicable(struct hk_file **payload, struct hk_file **made,
-                                 const struct hk_file *base, struct hk_error *err)
+static enum hk_status open_applicable(struct hk_file **payload, struct hk_file **made,
+                                      const struct hk_file *base, struct hk_error *err)
 {
     struct hk_adapter *a;
     enum hk_status st = hk_adapter_in_peft_form(made, *payload, base, err);
@@ -263,7 +263,7 @@ enum hk_status hk_adapter_convert(struct hk_file *payload, const struct hk_file 
     struct hk_convert_options opt;
     enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
     if (st == HK_OK)
-        st = applicable(&payload, &made, base, err);
+        st = open_applicable(&payload, &made, base, err);
     if (st == HK_OK && to == HK_FORMAT_GGUF)
         st = hk_lora_to_gguf(payload, base, &opt, out, err);
     else if (st == HK_OK && to == HK_FORMAT_SAFETENSORS)
@@ -284,7 +284,7 @@ enum hk_status hk_adapter_save(struct hk_file *payload, const struct hk_file *ba
     struct hk_convert_options opt;
     enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
     if (st == HK_OK)
-        st = applicable(&payload, &made, base, err);
+        st = open_applicable(&payload, &made, base, err);
     if (st == HK_OK)
         st = hk_identities_of(base, &input, err);
     if (st == HK_OK)

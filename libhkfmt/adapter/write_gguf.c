@@ -36,7 +36,7 @@ static float alpha_of(const struct lora_module *m)
     return (float)(m->scale * m->rank);
 }
 
-static int compare_floats(const void *a, const void *b)
+static int compare_alphas(const void *a, const void *b)
 {
     const float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
@@ -49,7 +49,7 @@ static float most_frequent(const float *values, size_t n)
     float best = 0;
     size_t most = 0;
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && compare_floats(&values[i], &values[end]) == 0; end++)
+        for (end = i + 1; end < n && compare_alphas(&values[i], &values[end]) == 0; end++)
             ;
         if (end - i > most && isfinite(values[i]) && fpclassify(values[i]) != FP_ZERO) {
             best = values[i];
@@ -73,8 +73,8 @@ static enum hk_status choose_alpha(struct gguf_lora *g, struct hk_error *err)
         alphas[n++] = alpha_of(m);
         ones += !(m->scale < 1) && !(m->scale > 1);
     }
-    qsort(alphas, n, sizeof *alphas, compare_floats);
-    const bool same = n > 0 && compare_floats(&alphas[0], &alphas[n - 1]) == 0;
+    qsort(alphas, n, sizeof *alphas, compare_alphas);
+    const bool same = n > 0 && compare_alphas(&alphas[0], &alphas[n - 1]) == 0;
     g->alpha = !same && ones == n ? 0 : most_frequent(alphas, n);
     if (fpclassify(g->alpha) == FP_ZERO && ones < n)
         g->alpha = 1;
@@ -88,7 +88,7 @@ static double factor_of(const struct gguf_lora *g, const struct lora_module *m)
     const float own = alpha_of(m);
     if (fpclassify(g->alpha) == FP_ZERO)
         return 1;
-    return compare_floats(&own, &g->alpha) == 0 ? 1 : m->scale * m->rank / (double)g->alpha;
+    return compare_alphas(&own, &g->alpha) == 0 ? 1 : m->scale * m->rank / (double)g->alpha;
 }
 
 static void scale_row(void *arg, uint64_t row, uint64_t cols, float *values)
@@ -103,7 +103,7 @@ static void scale_row(void *arg, uint64_t row, uint64_t cols, float *values)
 }
 
 /* The alpha is one of f32: what that rounds is said. */
-static void tell_rounding(const struct gguf_lora *g)
+static void report_rounded_alpha(const struct gguf_lora *g)
 {
     for (size_t i = 0; i < g->v->file->tensor_count; i++) {
         const struct lora_module *m = &g->modules[i];
@@ -138,7 +138,7 @@ static enum hk_status fold_scales(struct gguf_lora *g, struct hk_error *err)
             "in f32 (tensor %.*s)",
             folded, folded == 1 ? "" : "s", HK_STR(g->v->file->tensors[first].name));
     if (st == HK_OK)
-        tell_rounding(g);
+        report_rounded_alpha(g);
     return st;
 }
 
@@ -167,8 +167,8 @@ static enum hk_status widen_tensor(struct gguf_lora *g, size_t i, struct hk_erro
     return hk_view_decode(g->v, i, HK_TYPE_F32, err);
 }
 
-static enum hk_status reorder_b(struct gguf_lora *g, size_t i, const char *base,
-                                struct hk_error *err)
+static enum hk_status order_rows_of_b(struct gguf_lora *g, size_t i, const char *base,
+                                      struct hk_error *err)
 {
     const struct hk_bytes name = hk_bytes_of(base);
     const uint32_t heads = hk_rotating_heads(&g->base.model, name);
@@ -179,7 +179,7 @@ static enum hk_status reorder_b(struct gguf_lora *g, size_t i, const char *base,
 
 /* llama.cpp looks for the pair of the tensor that it multiplies with, which is the embedding where
  * there is no other head. */
-static void tell_tied(const struct gguf_lora *g, const char *base, bool b)
+static void report_tied_pair(const struct gguf_lora *g, const char *base, bool b)
 {
     const bool head = strcmp(base, hk_tensor_role_name(HK_ROLE_OUTPUT)) == 0;
     if (b && g->base.tied && (head || strcmp(base, hk_tensor_role_name(HK_ROLE_EMBEDDING)) == 0))
@@ -190,7 +190,7 @@ static void tell_tied(const struct gguf_lora *g, const char *base, bool b)
 }
 
 /* Tensor I, A or B of MODULE. */
-static enum hk_status take_pair_half(struct gguf_lora *g, size_t i, const char *module, bool b,
+static enum hk_status take_peft_half(struct gguf_lora *g, size_t i, const char *module, bool b,
                                      bool embedding, struct hk_error *err)
 {
     struct lora_module *m = &g->modules[i];
@@ -209,16 +209,17 @@ static enum hk_status take_pair_half(struct gguf_lora *g, size_t i, const char *
         st = hk_adapter_module(&g->config, module, &m->rank, &m->scale, err);
     }
     if (st == HK_OK && b)
-        st = reorder_b(g, i, base, err);
+        st = order_rows_of_b(g, i, base, err);
     if (st != HK_OK)
         return st;
-    tell_tied(g, base, b);
+    report_tied_pair(g, base, b);
     snprintf(name, sizeof name, "%s.lora_%c", base, b ? 'b' : 'a');
     return hk_view_rename(g->v, i, name, err);
 }
 
 /* Take tensor I; or take it out, and *NEXT is I again. All of them are known to fit the base. */
-static enum hk_status take_part(struct gguf_lora *g, size_t i, size_t *next, struct hk_error *err)
+static enum hk_status take_peft_part(struct gguf_lora *g, size_t i, size_t *next,
+                                     struct hk_error *err)
 {
     const struct hk_tensor *t = &g->v->file->tensors[i];
     const char *what = "tensors that were trained whole";
@@ -231,10 +232,10 @@ static enum hk_status take_part(struct gguf_lora *g, size_t i, size_t *next, str
     switch (part) {
     case HK_ADAPTER_A:
     case HK_ADAPTER_B:
-        return take_pair_half(g, i, module, part == HK_ADAPTER_B, false, err);
+        return take_peft_half(g, i, module, part == HK_ADAPTER_B, false, err);
     case HK_ADAPTER_EMBEDDING_A:
     case HK_ADAPTER_EMBEDDING_B:
-        return take_pair_half(g, i, module, part == HK_ADAPTER_EMBEDDING_B, true, err);
+        return take_peft_half(g, i, module, part == HK_ADAPTER_EMBEDDING_B, true, err);
     case HK_ADAPTER_COPY:
         hk_view_drop(g->v, i);
         *next = i;
@@ -293,7 +294,7 @@ static void put_base_name(struct hk_kvlist *kvs, const json_t *config)
     hk_kvlist_text(kvs, "general.base_model.0.repo_url", url);
 }
 
-static void put_metadata(struct gguf_lora *g)
+static void put_adapter_keys(struct gguf_lora *g)
 {
     struct hk_kvlist *kvs = &g->v->kvs;
     kvs->count = 0; /* what the payload has is said below, or was training's */
@@ -316,14 +317,14 @@ static enum hk_status make_gguf(struct gguf_lora *g, struct hk_file *payload,
         (g->modules = calloc(g->v->file->tensor_count + 1, sizeof *g->modules)) == NULL)
         st = hk_fail_nomem(err);
     for (size_t i = 0; st == HK_OK && i < g->v->file->tensor_count;)
-        st = take_part(g, i, &i, err);
+        st = take_peft_part(g, i, &i, err);
     if (st == HK_OK)
         st = choose_alpha(g, err);
     if (st == HK_OK)
         st = fold_scales(g, err);
     if (st != HK_OK)
         return st;
-    put_metadata(g);
+    put_adapter_keys(g);
     return hk_view_ready(g->v, err);
 }
 
