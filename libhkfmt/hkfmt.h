@@ -690,6 +690,8 @@ HK_API HK_MUST enum hk_status hk_out_create(struct hk_out **out, const char *pat
                                             struct hk_error *err);
 /* Write to FD, which stays the caller's. */
 HK_API HK_MUST enum hk_status hk_out_fd(struct hk_out **out, int fd, struct hk_error *err);
+/* Write to memory, for hk_out_open(). */
+HK_API HK_MUST enum hk_status hk_out_memory(struct hk_out **out, struct hk_error *err);
 HK_API HK_MUST enum hk_status hk_out_write(struct hk_out *o, const void *p, size_t n,
                                            struct hk_error *err);
 /* Append N bytes found at OFFSET of the regular file FD, in the kernel where it can. */
@@ -703,6 +705,10 @@ HK_API void hk_out_limit(struct hk_out *o, uint64_t limit);
 HK_API const char *hk_out_temporary(const struct hk_out *o);
 /* Flush, sync and give the file its name; frees *O. On failure nothing is left behind. */
 HK_API HK_MUST enum hk_status hk_out_commit(struct hk_out **o, struct hk_error *err);
+/* Commit *O, an output to memory or to a descriptor of a regular file, and open what was written,
+ * as hk_open_fd() does; frees *O. */
+HK_API HK_MUST enum hk_status hk_out_open(struct hk_out **o, struct hk_file **file,
+                                          struct hk_error *err);
 /* Drop what was written; frees *O. NULL is allowed. */
 HK_API void hk_out_discard(struct hk_out **o);
 

@@ -8,39 +8,14 @@
 #include "libhkfmt/hkmodel.h"
 #include "tools/convert.h"
 
-/* Whether OUT is the adapter at IN, or one of the two files of its directory. */
-static bool output_is_adapter(const struct convert_job *j)
-{
-    static const char *const parts[] = {"", "/adapter_config.json", "/adapter_model.safetensors"};
-    struct stat out, st;
-    const char *slash = strrchr(j->in, '/');
-    const bool directory = stat(j->in, &st) == 0 && S_ISDIR(st.st_mode);
-    if (tool_is_standard(j->out) || stat(j->out, &out) != 0)
-        return false;
-    if (stat(j->in, &st) == 0 && st.st_dev == out.st_dev && st.st_ino == out.st_ino)
-        return true;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        char *path;
-        const int n = directory ? (int)strlen(j->in) : slash != NULL ? (int)(slash - j->in) : 1;
-        if (asprintf(&path, "%.*s%s", n, directory || slash != NULL ? j->in : ".", parts[i]) < 0)
-            tool_nomem();
-        const bool same =
-            stat(path, &st) == 0 && st.st_dev == out.st_dev && st.st_ino == out.st_ino;
-        free(path);
-        if (same)
-            return true;
-    }
-    return false;
-}
-
-/* The adapter at J->in as a payload in an unnamed file. */
+/* The adapter at J->in as a payload in memory. */
 static enum hk_status read_adapter_payload(struct hk_file **out, const struct convert_job *j,
                                            const struct hk_file *base, struct hk_error *err)
 {
-    struct hk_out *o;
+    struct hk_out *o = NULL;
     char named[32];
     struct hk_adapter_found found = {0};
-    int copy = -1, in = -1;
+    int in = -1;
     const char *path = j->in;
     enum hk_status st = HK_OK;
     if (tool_is_standard(path)) {
@@ -48,14 +23,10 @@ static enum hk_status read_adapter_payload(struct hk_file **out, const struct co
         snprintf(named, sizeof named, "/proc/self/fd/%d", in);
         path = named;
     }
-    if (st == HK_OK && (st = tool_temporary(&copy, err)) == HK_OK &&
-        (st = hk_out_fd(&o, copy, err)) == HK_OK) {
+    if (st == HK_OK)
+        st = hk_out_memory(&o, err);
+    if (st == HK_OK)
         st = hk_adapter_payload(path, base, o, &found, err);
-        if (st == HK_OK)
-            st = hk_out_commit(&o, err);
-        else
-            hk_out_discard(&o);
-    }
     if (st == HK_OK && found.known && found.note[0] != '\0')
         tool_warn(j->in, "%s", found.note);
     if (st == HK_OK && !found.known)
@@ -63,9 +34,8 @@ static enum hk_status read_adapter_payload(struct hk_file **out, const struct co
                      "not an adapter, which --base needs: a PEFT directory, a safetensors file "
                      "with its adapter_config, or a GGUF adapter");
     if (st == HK_OK)
-        st = hk_open_fd(out, copy, err);
-    if (copy >= 0)
-        close(copy);
+        st = hk_out_open(&o, out, err);
+    hk_out_discard(&o);
     return st;
 }
 
@@ -86,8 +56,7 @@ static int write_adapter_file(const struct convert_job *j, struct hk_file *paylo
 {
     struct hk_out *out;
     struct hk_error err;
-    if (tool_check_output(j->out, j->in, &err) != HK_OK ||
-        tool_create(&out, j->out, j->base, j->force, &err) != HK_OK)
+    if (tool_create(&out, j->out, j->base, j->force, &err) != HK_OK)
         return tool_error(tool_output_name(j->out), &err);
     if (hk_adapter_convert(payload, base, j->to, &j->options, out, &err) != HK_OK) {
         hk_out_discard(&out);
@@ -112,10 +81,8 @@ int convert_adapter(const struct convert_job *j)
 {
     struct hk_file *base;
     struct hk_error err;
-    if (output_is_adapter(j)) {
-        hk_fail(&err, HK_E_USE, HK_NO_OFFSET, "the output is the input");
+    if (!tool_is_standard(j->out) && tool_check_output(j->out, j->in, &err) != HK_OK)
         return tool_error(j->out, &err);
-    }
     if (tool_open(&base, j->base, &err) != HK_OK)
         return tool_error(j->base, &err);
     const int status = convert_adapter_for(j, base);

@@ -80,24 +80,18 @@ static void show_extraction_loss(void *arg, const char *text)
 static enum hk_status open_record_adapter(const struct job *j, struct hk_file **out,
                                           const struct hk_file *f, size_t i, struct hk_error *err)
 {
-    struct hk_out *o;
-    int copy = -1;
+    struct hk_out *o = NULL;
     if (hk_record_at(f, i)->type != HK_RECORD_LORA_ADAPTER)
         return hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, i)->offset,
                        "record %zu is not an adapter", i);
-    enum hk_status st = tool_temporary(&copy, err);
-    if (st == HK_OK && (st = hk_out_fd(&o, copy, err)) == HK_OK) {
+    enum hk_status st = hk_out_memory(&o, err);
+    if (st == HK_OK) {
         hk_out_limit(o, hk_output_limit(f, j->max_output));
         st = hk_record_write(f, i, o, err);
-        if (st == HK_OK)
-            st = hk_out_commit(&o, err);
-        else
-            hk_out_discard(&o);
     }
     if (st == HK_OK)
-        st = hk_open_fd(out, copy, err);
-    if (copy >= 0)
-        close(copy);
+        st = hk_out_open(&o, out, err);
+    hk_out_discard(&o);
     return st;
 }
 

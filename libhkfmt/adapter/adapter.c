@@ -26,6 +26,17 @@ static const struct hk_tensor *find_part(const struct hk_adapter_reading *r, con
     return NULL;
 }
 
+/* A tied weight that the adapter changes in one of its uses is not to stay tied. */
+static enum hk_status check_weight_tying(const struct hk_adapter_reading *r, const char *name,
+                                         enum hk_weight_use use, struct hk_error *err)
+{
+    return r->config.ties && r->base.tied && use != HK_USE_MATRIX
+               ? hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                         "adapter_config.json: key ensure_weight_tying is not supported for %s",
+                         name)
+               : HK_OK;
+}
+
 /* The base's weight of MODULE, which T is a part of the adapter of. */
 static enum hk_status find_base_weight(const struct hk_adapter_reading *r,
                                        const struct hk_tensor *t, const char *module,
@@ -37,10 +48,7 @@ static enum hk_status find_base_weight(const struct hk_adapter_reading *r,
     enum hk_status st = hk_adapter_base_find(&r->base, name, base, use, err);
     if (st == HK_OK && (*base)->ndim != 2)
         st = hk_adapter_misfit(t, "its module's weight is no matrix", err);
-    if (st == HK_OK && r->config.ties && r->base.tied && *use != HK_USE_MATRIX)
-        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                     "adapter_config.json: key ensure_weight_tying is not supported for %s", name);
-    return st;
+    return st == HK_OK ? check_weight_tying(r, name, *use, err) : st;
 }
 
 /* ---- what is changed how, so that nothing is changed in two ways that exclude each other ---- */
@@ -174,9 +182,8 @@ static enum hk_status add_whole(struct hk_adapter_reading *r, const char *name,
     struct hk_replacement w = {0};
     float *values;
     enum hk_status st = hk_adapter_base_find(&r->base, name, &w.base, &w.use, err);
-    if (st == HK_OK && r->config.ties && r->base.tied && w.use != HK_USE_MATRIX)
-        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                     "adapter_config.json: key ensure_weight_tying is not supported for %s", name);
+    if (st == HK_OK)
+        st = check_weight_tying(r, name, w.use, err);
     if (st != HK_OK)
         return st;
     if (t->ndim != w.base->ndim || memcmp(t->shape, w.base->shape, sizeof t->shape) != 0)

@@ -1,12 +1,11 @@
 /* The file that a record carries: safetensors, or of adapters GGUF. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
 #include "libhkfmt/base/json_scan.h"
 #include "libhkfmt/base/le.h"
-#include "libhkfmt/base/sys.h"
+#include "libhkfmt/base/magic.h"
 #include "libhkfmt/hk/compress.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
@@ -100,46 +99,13 @@ static enum hk_status inflate_record(struct hk_file **out, const struct hk_file 
         if (st != HK_OK)
             return st;
     }
-    const int fd = hk_sys_open_memory("payload");
-    if (fd < 0)
-        return hk_fail_nomem(err);
-    enum hk_status status = hk_out_fd(&o, fd, err);
-    if (status == HK_OK && (status = hk_record_write(f, i, o, err)) == HK_OK)
-        status = hk_out_commit(&o, err);
-    else if (status != HK_OK)
-        hk_out_discard(&o);
-    if (status == HK_OK)
-        status = hk_open_fd(out, fd, err);
-    close(fd);
-    return status;
-}
-
-static enum hk_status open_in_place(struct hk_file **out, const struct hk_file *f, size_t i,
-                                    struct hk_error *err)
-{
-    const struct hk_bytes data = hk_record_data(f, hk_record_at(f, i));
-    struct hk_part part = {.map = data.p, .size = data.n, .fd = -1, .borrowed = true};
-    struct hk_file *payload = hk_file_of(&part);
-    if (payload == NULL)
-        return hk_fail_nomem(err);
-    struct hk_capture capture = {.err = err};
-    const struct hk_reporter reporter = {hk_capture_fault, &capture};
-    enum hk_status status = hk_parse_safetensors(payload, err);
-    if (status == HK_OK)
-        status = hk_build_indexes(payload, &reporter, err);
-    if (status == HK_OK)
-        status = capture.status;
-    if (status != HK_OK) {
-        hk_close(&payload);
-        return status;
-    }
-    *out = payload;
-    return HK_OK;
-}
-
-static bool is_safetensors(struct hk_bytes data)
-{
-    return data.n > 9 && data.p[8] == '{' && le64(data.p) <= data.n - 8;
+    enum hk_status st = hk_out_memory(&o, err);
+    if (st == HK_OK)
+        st = hk_record_write(f, i, o, err);
+    if (st == HK_OK)
+        st = hk_out_open(&o, out, err);
+    hk_out_discard(&o);
+    return st;
 }
 
 enum hk_status hk_record_open(struct hk_file **out, const struct hk_file *f, size_t i,
@@ -149,13 +115,14 @@ enum hk_status hk_record_open(struct hk_file **out, const struct hk_file *f, siz
     if (r == NULL)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %zu", i);
     const bool compressed = (r->flags & HK_RECORD_COMPRESSED) != 0;
-    if (!compressed && !is_safetensors(hk_record_data(f, r)))
+    const struct hk_bytes data = hk_record_data(f, r);
+    if (!compressed && hk_format_of(data.p, data.n) != HK_FORMAT_SAFETENSORS)
         return hk_fail(err, HK_E_UNSUPPORTED, r->data_offset,
                        "record '%.*s': its payload is no safetensors file", HK_STR(r->name));
     struct hk_error why = {0};
     struct hk_file *payload = NULL;
     enum hk_status status =
-        compressed ? inflate_record(&payload, f, i, &why) : open_in_place(&payload, f, i, &why);
+        compressed ? inflate_record(&payload, f, i, &why) : hk_open_bytes(&payload, data, &why);
     if (status == HK_OK && payload->format != HK_FORMAT_SAFETENSORS) {
         hk_close(&payload);
         status =
@@ -213,20 +180,15 @@ enum hk_status hk_adapter_in_peft_form(struct hk_file **out, struct hk_file *pay
         return HK_OK;
     if (payload->format != HK_FORMAT_GGUF || !hk_lora_is_gguf(payload))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET, "its payload is no adapter");
-    const int fd = hk_sys_open_memory("payload");
-    enum hk_status st = fd < 0 ? hk_fail_nomem(err) : hk_lora_from_gguf(&g, payload, base, err);
-    if (st == HK_OK) {
-        st = hk_out_fd(&o, fd, err);
-        if (st == HK_OK)
-            st = hk_lora_write_payload(g.view, g.config, o, err);
-        if (st == HK_OK)
-            st = hk_out_commit(&o, err);
-        hk_out_discard(&o);
-        hk_lora_gguf_free(&g);
-    }
+    enum hk_status st = hk_lora_from_gguf(&g, payload, base, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_out_memory(&o, err);
     if (st == HK_OK)
-        st = hk_open_fd(out, fd, err);
-    if (fd >= 0)
-        close(fd);
+        st = hk_lora_write_payload(g.view, g.config, o, err);
+    if (st == HK_OK)
+        st = hk_out_open(&o, out, err);
+    hk_out_discard(&o);
+    hk_lora_gguf_free(&g);
     return st;
 }

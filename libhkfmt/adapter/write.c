@@ -3,12 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libhkfmt/adapter/adapter.h"
 #include "libhkfmt/adapter/lora.h"
 #include "libhkfmt/base/options.h"
-#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hf/export.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
@@ -172,26 +170,20 @@ static enum hk_status make_peft(struct peft_lora *p, struct hk_file *payload,
 static enum hk_status read_adapter_again(const char *path, const struct hk_file *base,
                                          struct hk_error *err)
 {
-    struct hk_out *out;
+    struct hk_out *out = NULL;
     struct hk_file *payload = NULL;
     struct hk_adapter *a = NULL;
     struct hk_adapter_found found;
-    const int fd = hk_sys_open_memory("adapter");
-    enum hk_status st = fd < 0 ? hk_fail_nomem(err) : hk_out_fd(&out, fd, err);
-    if (st == HK_OK) {
-        st = hk_adapter_payload(path, base, out, &found, err);
-        if (st == HK_OK)
-            st = hk_out_commit(&out, err);
-        hk_out_discard(&out);
-    }
+    enum hk_status st = hk_out_memory(&out, err);
     if (st == HK_OK)
-        st = hk_open_fd(&payload, fd, err);
+        st = hk_adapter_payload(path, base, out, &found, err);
+    if (st == HK_OK)
+        st = hk_out_open(&out, &payload, err);
+    hk_out_discard(&out);
     if (st == HK_OK)
         st = hk_adapter_read(&a, payload, base, err);
     hk_adapter_free(&a);
     hk_close(&payload);
-    if (fd >= 0)
-        close(fd);
     return st;
 }
 

@@ -70,6 +70,26 @@ enum hk_status hk_out_fd(struct hk_out **out, int fd, struct hk_error *err)
     return HK_OK;
 }
 
+enum hk_status hk_out_memory(struct hk_out **out, struct hk_error *err)
+{
+    struct hk_out *o = new_out();
+    if (o == NULL)
+        return hk_fail_nomem(err);
+    o->fd = hk_sys_open_memory("hk");
+    if (o->fd < 0) {
+        hk_out_discard(&o);
+        return hk_fail_nomem(err);
+    }
+    o->owned = true;
+    *out = o;
+    return HK_OK;
+}
+
+int hk_out_descriptor(const struct hk_out *o)
+{
+    return o->fd;
+}
+
 /* DIRECTORY/.BASE.RANDOM */
 static char *temporary_name(const char *target)
 {

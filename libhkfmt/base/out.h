@@ -7,4 +7,7 @@
 /* N more bytes to O, before the first of them is written: hk_check_output() of its limit. */
 enum hk_status hk_out_expect(const struct hk_out *o, uint64_t n, struct hk_error *err);
 
+/* What O is written to. */
+int hk_out_descriptor(const struct hk_out *o);
+
 #endif

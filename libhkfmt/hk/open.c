@@ -15,6 +15,7 @@
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/lock.h"
 #include "libhkfmt/base/magic.h"
+#include "libhkfmt/base/out.h"
 #include "libhkfmt/base/sys.h"
 #include "libhkfmt/convert/formats.h"
 #include "libhkfmt/hk/file.h"
@@ -198,6 +199,20 @@ enum hk_status hk_open_bytes(struct hk_file **out, struct hk_bytes bytes, struct
     }
     if (st == HK_OK)
         *out = f;
+    return st;
+}
+
+/* What was written to may be closed by the commit. */
+enum hk_status hk_out_open(struct hk_out **out, struct hk_file **file, struct hk_error *err)
+{
+    const int fd = fcntl(hk_out_descriptor(*out), F_DUPFD_CLOEXEC, 3);
+    const int sys = errno;
+    enum hk_status st = hk_out_commit(out, err);
+    if (fd < 0)
+        return st != HK_OK ? st : hk_fail_sys(err, sys, "cannot duplicate descriptor");
+    if (st == HK_OK)
+        st = hk_open_fd(file, fd, err);
+    close(fd);
     return st;
 }
 

@@ -172,6 +172,30 @@ static void test_order(void)
     free(block);
 }
 
+/* What was written to memory, or to a descriptor of the caller's, is opened in place of a commit.
+ */
+static void test_open(void)
+{
+    struct image image = sample(128, 1);
+    struct hk_error err = {0};
+    const int fds[] = {-1, memfd_create("written", MFD_CLOEXEC)};
+    for (size_t i = 0; i < 2; i++) {
+        struct hk_out *o = NULL;
+        struct hk_file *f = NULL;
+        must(fds[i] < 0 ? hk_out_memory(&o, &err) : hk_out_fd(&o, fds[i], &err), &err, "out");
+        must(hk_out_write(o, image.p, image.n, &err), &err, "write");
+        ok(hk_out_open(&o, &f, &err) == HK_OK && o == NULL && hk_file_size(f) == image.n &&
+               hk_record_count(f) == 1,
+           "what was written to %s opens %s", fds[i] < 0 ? "memory" : "a descriptor", err.text);
+        hk_close(&f);
+        must(hk_out_memory(&o, &err), &err, "out");
+        ok(hk_out_open(&o, &f, &err) != HK_OK && o == NULL && f == NULL, "nothing does not: %s",
+           err.text);
+    }
+    close(fds[1]);
+    free(image.p);
+}
+
 int main(void)
 {
     char directory[] = "/tmp/hk-test-out-XXXXXX";
@@ -185,6 +209,7 @@ int main(void)
     test_full();
     test_copy();
     test_order();
+    test_open();
     static const char *const names[] = {"new", "link", "dangling", "raced", "copy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(names[i]);

@@ -276,25 +276,31 @@ static bool is_named_in(const char *path, const char *dir, size_t dir_length, co
     return is;
 }
 
-/* Whether OUTPUT lies beside the tensors of INPUT and belongs to them: anything in a directory of
- * Hugging Face's form or of PEFT's, and the configuration that an adapter file is read with. */
+/* Whether OUTPUT, which is there, lies in directory INPUT and that has the form of a Hugging Face
+ * model or of a PEFT adapter. */
+static bool is_in_model_directory(const char *output, const char *input)
+{
+    const size_t n = strlen(input);
+    char *real = realpath(output, NULL);
+    const bool inside = real != NULL && tool_is_in_directory(real, input);
+    free(real);
+    return inside && (is_named_in(NULL, input, n, "config.json") ||
+                      is_named_in(NULL, input, n, "adapter_config.json"));
+}
+
+/* Whether OUTPUT belongs to INPUT beside its tensors: anything in a directory of a model or
+ * adapter, and of an adapter's file its configuration and its directory. */
 static bool is_side_file(const char *output, const char *input)
 {
     struct stat out, in;
-    const size_t n = strlen(input);
-    if (stat(output, &out) != 0 || !S_ISREG(out.st_mode) || stat(input, &in) != 0)
+    if (stat(output, &out) != 0 || stat(input, &in) != 0)
         return false;
-    if (S_ISDIR(in.st_mode)) {
-        char *real = realpath(output, NULL);
-        const bool inside = real != NULL && tool_is_in_directory(real, input);
-        free(real);
-        return inside && (is_named_in(NULL, input, n, "config.json") ||
-                          is_named_in(NULL, input, n, "adapter_config.json"));
-    }
-    const char *slash = strrchr(input, '/');
-    return slash != NULL
-               ? is_named_in(output, input, (size_t)(slash - input), "adapter_config.json")
-               : is_named_in(output, ".", 1, "adapter_config.json");
+    if (S_ISDIR(in.st_mode))
+        return S_ISREG(out.st_mode) && is_in_model_directory(output, input);
+    const char *slash = strrchr(input, '/'), *dir = slash != NULL ? input : ".";
+    const size_t n = slash != NULL ? (size_t)(slash - input) : 1;
+    return is_named_in(NULL, dir, n, "adapter_config.json") &&
+           (is_named_in(output, dir, n, "adapter_config.json") || is_named_in(output, dir, n, ""));
 }
 
 enum hk_status tool_check_output(const char *path, const char *input, struct hk_error *err)
