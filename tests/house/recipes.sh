@@ -147,6 +147,7 @@ END
     put kernels/cpu.c after '{"avx2", &hkk_avx2' <<'END'
         {"dummy", &hkk_dummy, NULL},
 END
+    # shellcheck disable=SC2016 # the text of a makefile
     put GNUmakefile after '$(B)/kernels/x86/avx2.o:' <<'END'
 $(B)/kernels/x86/dummy.o: override CFLAGS += $(AVX2)
 END
@@ -163,6 +164,7 @@ works 'the copy builds' make -s -j2 OPT=-O0 CC="$CC" B=out out/bin/hk-inspect ou
 qs=$(seq 1 32 | while read -r i; do printf '%02x' "$i"; done)
 python3 tests/lib/mkhk.py "$work/x.hk" '{"tensors": [{"name": "x", "type": 100, "shape": [1, 32],
     "data": {"hex": "0038'"$qs"'"}}]}'
+# shellcheck disable=SC2016 # a line for sh
 works 'hk-inspect names the type' sh -c 'out/bin/hk-inspect "$0" | grep -qw dummy' "$work/x.hk"
 same 'hk-dequant decodes it' "$(seq 32 -1 1 | awk '{ printf "%g ", $1 / 2 }')" \
     "$(out/bin/hk-dequant -o "$work/x.f32" "$work/x.hk" x 2>&1; od -An -v -tf4 "$work/x.f32" |

@@ -4,6 +4,7 @@
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
+# shellcheck disable=SC2016 # a line for sh
 works 'the figures are there' sh -c 'scripts/figures -v >"$0"' "$work/figures"
 
 # list WORD: what the figures name WORD.
