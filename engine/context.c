@@ -28,7 +28,8 @@ static enum hk_status settle_options(struct hke_context *c, const struct hke_con
                                      struct hke_runner_options *out, struct hk_error *err)
 {
     const struct hk_model_params *p = &c->model->params;
-    c->positions = opt->positions > 0 ? opt->positions : p->context;
+    c->positions =
+        opt->positions > 0 ? opt->positions : hke_min_size(p->context, HKE_MAX_POSITIONS);
     c->batch = opt->batch > 0 ? opt->batch : DEFAULT_BATCH;
     if (c->positions > HKE_MAX_POSITIONS || c->batch > HKE_MAX_BATCH)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,

@@ -182,6 +182,9 @@ enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, st
     struct hk_how *how = &v->file->how[i];
     struct hk_decoder *d = NULL;
     enum hk_status st = HK_OK;
+    if (how->source == NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                       "tensor %.*s was made here, so it cannot be decoded", HK_STR(t->name));
     if (!add_ok(v->decoded, how->source->data_size, &v->decoded))
         v->decoded = UINT64_MAX;
     st = hk_check_output(v->decoded, hk_output_limit(v->file, v->max_output), err);
@@ -226,8 +229,8 @@ enum hk_status hk_view_reorder(struct hk_view *v, size_t i, enum hk_row_order or
     struct hk_how *how = &v->file->how[i];
     struct hk_geometry g;
     const uint64_t rows = row_count(t);
-    if (!how->decoded && (!hk_geometry(how->source, i, NULL, &g) || g.mislabelled ||
-                          (g.form != HK_FORM_DENSE && g.form != HK_FORM_BLOCKS) ||
+    if (!how->decoded && (how->source == NULL || !hk_geometry(how->source, i, NULL, &g) ||
+                          g.mislabelled || (g.form != HK_FORM_DENSE && g.form != HK_FORM_BLOCKS) ||
                           (t->ndim == 1 && g.block_elems != 1)))
         return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
                        "tensor %.*s is not stored row by row, so its rows cannot be reordered",
