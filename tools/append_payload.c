@@ -95,7 +95,7 @@ static enum hk_status warn_or_refuse(const struct taking *t, enum hk_status st, 
 {
     if (t->strict)
         return hk_fail(err, st, HK_NO_OFFSET, "%s: %s", what, why);
-    tool_warn(t->path, "stored, but %s: %s", what, why);
+    tool_note(t->path, "stored, but %s: %s", what, why);
     return HK_OK;
 }
 
@@ -140,7 +140,7 @@ static enum hk_status write_adapter_payload(const struct taking *t, const char *
     else if (st == HK_OK && found.known)
         st = check_adapter_applies(t, copy, err);
     if (st == HK_OK && found.known && found.note[0] != '\0')
-        tool_warn(t->path, "%s", found.note);
+        tool_note(t->path, "%s", found.note);
     if (st == HK_OK && found.known)
         *fd = copy;
     else if (copy >= 0)

@@ -28,7 +28,7 @@ static enum hk_status read_adapter_payload(struct hk_file **out, const struct co
     if (st == HK_OK)
         st = hk_adapter_payload(path, base, o, &found, err);
     if (st == HK_OK && found.known && found.note[0] != '\0')
-        tool_warn(j->in, "%s", found.note);
+        tool_note(j->in, "%s", found.note);
     if (st == HK_OK && !found.known)
         st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                      "not an adapter, which --base needs: a PEFT directory, a safetensors file "

@@ -69,7 +69,7 @@ void convert_hint(const struct convert_job *j, const struct hk_file *f)
         0)
         tool_nomem();
     if (stat(config, &st) == 0)
-        tool_warn(j->in, "only its tensors are converted: the model is its directory, with the "
+        tool_note(j->in, "only its tensors are converted: the model is its directory, with the "
                          "config.json");
     free(config);
 }

@@ -20,7 +20,7 @@ enum {
 
 static const struct tool_option options[] = {
     [OPT_APPENDIX] = {"appendix", 0, NULL, "compare the appendix"},
-    [OPT_BRIEF] = {"brief", 'q', NULL, "print only the names of what differs"},
+    [OPT_BRIEF] = {"brief", 'b', NULL, "print only the names of what differs"},
     [OPT_COSINE] = {"cosine", 0, "X", "tensors whose cosine is X or more count as same"},
     [OPT_IGNORE_KEY] = {"ignore-key", 0, "PATTERN", "ignore keys that match, such as hk.source.*"},
     [OPT_JSON] = TOOL_OPTION_JSON,

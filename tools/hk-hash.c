@@ -7,14 +7,13 @@
 #include "tools/hash.h"
 #include "tools/lib/threads.h"
 
-enum { OPT_BASE, OPT_CHECK, OPT_FILE, OPT_JSON, OPT_QUIET, OPT_STATUS, OPT_TENSORS, OPT_THREADS };
+enum { OPT_BASE, OPT_CHECK, OPT_FILE, OPT_JSON, OPT_STATUS, OPT_TENSORS, OPT_THREADS };
 
 static const struct tool_option options[] = {
     [OPT_BASE] = {"base", 0, NULL, "print the base digest"},
     [OPT_CHECK] = {"check", 'c', "LIST", "check the digests in LIST"},
     [OPT_FILE] = {"file", 0, NULL, "print the digest of the file, or of each file of a set"},
     [OPT_JSON] = TOOL_OPTION_JSON,
-    [OPT_QUIET] = {"quiet", 0, NULL, "with --check, do not print what is OK"},
     [OPT_STATUS] = {"status", 0, NULL, "with --check, print nothing"},
     [OPT_TENSORS] = {"tensors", 0, NULL, "print the digest of each tensor"},
     [OPT_THREADS] = TOOL_OPTION_THREADS,
@@ -203,8 +202,8 @@ static void check_hash_options(struct job *j, const struct tool_args *args)
         tool_usage("--check can be used with --quiet, --status and --threads only");
     if (checking && args->operand_count > 0)
         tool_usage("--check takes the files from LIST: no FILE can be given");
-    if (!checking && (j->check.quiet || j->check.status))
-        tool_usage("--quiet and --status need --check");
+    if (!checking && j->check.status)
+        tool_usage("--status needs --check");
     if (!checking && args->operand_count == 0)
         tool_usage("need a FILE");
     if (!chosen)
@@ -218,9 +217,11 @@ int main(int argc, char **argv)
     const char *value;
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;) {
-        bool *switches[] = {[OPT_BASE] = &j.base,           [OPT_FILE] = &j.file,
-                            [OPT_JSON] = &j.json,           [OPT_QUIET] = &j.check.quiet,
-                            [OPT_STATUS] = &j.check.status, [OPT_TENSORS] = &j.tensors};
+        bool *switches[] = {[OPT_BASE] = &j.base,
+                            [OPT_FILE] = &j.file,
+                            [OPT_JSON] = &j.json,
+                            [OPT_STATUS] = &j.check.status,
+                            [OPT_TENSORS] = &j.tensors};
         if (o == OPT_CHECK)
             j.check.list = value;
         else if (o == OPT_THREADS)
@@ -228,6 +229,7 @@ int main(int argc, char **argv)
         else
             *switches[o] = true;
     }
+    j.check.quiet = tool_quiet();
     check_hash_options(&j, &args);
     return tool_end(hash_or_check(&j, &args));
 }

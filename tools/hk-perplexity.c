@@ -34,6 +34,7 @@ static const struct tool tool = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .group = &engine_options_group,
+    .statistics = true,
 };
 
 struct perplexity {
@@ -214,7 +215,7 @@ static void print_perplexity_statistics(const struct perplexity *p)
 {
     const double mib = 1 << 20;
     struct hke_memory m = hke_memory_now();
-    tool_warn(NULL,
+    tool_note(NULL,
               "%zu tokens, %.1f a second; memory: %.1f MiB private, %.1f MiB mapped; kernels: %s; "
               "threads: %u",
               p->ids.n, (double)p->ids.n / p->seconds, (double)m.private / mib,

@@ -32,7 +32,7 @@ static void print_run_statistics(const struct run_report *r)
     struct hke_memory m = hke_memory_now();
     rate_text(prompt, sizeof prompt, r->prompt_tokens, r->times->prompt_seconds);
     rate_text(decode, sizeof decode, r->times->decoded, r->times->decode_seconds);
-    tool_warn(NULL,
+    tool_note(NULL,
               "prompt: %zu tokens%s; generated: %zu tokens%s; memory: %.1f MiB private, "
               "%.1f MiB mapped; kernels: %s; threads: %u",
               r->prompt_tokens, prompt, r->generated->n, decode, (double)m.private / mib,

@@ -70,7 +70,8 @@ static void report_fault(void *arg, const struct hk_fault *fault)
     const bool named = *file == '\0' || strncmp(fault->text, file, strlen(file)) == 0;
     snprintf(err.text, sizeof err.text, "%s%s%s%s", wrong ? "" : "warning: ", named ? "" : file,
              named ? "" : ": ", fault->text);
-    tool_error(c->file, &err);
+    if (wrong || !tool_quiet())
+        tool_error(c->file, &err);
 }
 
 static const char *lineage_word(const struct hk_verify_report *r)

@@ -31,12 +31,6 @@ static const struct {
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
-static const struct tool tool = {
-    .name = "hk",
-    .operands = "PROGRAM [ARGUMENT]...",
-    .about = "Run one of the hk programs.",
-};
-
 static void list_programs(void)
 {
     struct tool_table t = {.columns = 2, .right = "ll"};
@@ -44,19 +38,19 @@ static void list_programs(void)
         tool_cell(&t, "  hk %s", programs[i].name);
         tool_cell(&t, "%s", programs[i].job);
     }
+    puts("");
     tool_table_print(&t, stdout);
-}
-
-static int print_program_help(void)
-{
-    puts("usage: hk PROGRAM [ARGUMENT]...\n"
-         "       hk help [PROGRAM]\n"
-         "       hk --version\n");
-    list_programs();
     puts(
         "\n\"hk PROGRAM --help\" lists a program's options, \"hk help PROGRAM\" opens its manual.");
-    return tool_end(TOOL_OK);
 }
+
+static const struct tool tool = {
+    .name = "hk",
+    .operands = "PROGRAM [ARGUMENT]... | help [PROGRAM]",
+    .about = "Run one of the hk programs.",
+    .operand_ends_options = true,
+    .more_help = list_programs,
+};
 
 /* "run" or "hk-run"; exits 2 where there is no such program. */
 static const char *known_program(const char *word)
@@ -120,19 +114,17 @@ _Noreturn static void open_manual(const char *word)
 int main(int argc, char **argv)
 {
     struct tool_args args;
+    const char *value;
     tool_begin(&args, &tool, argc, argv);
-    if (argc < 2)
+    while (tool_next(&args, &value) >= 0)
+        ;
+    if (args.operand_count == 0)
         tool_usage("need a PROGRAM");
-    const char *word = argv[1];
-    if (strcmp(word, "--version") == 0) {
-        printf("hk %s\n", hk_version());
-        return tool_end(TOOL_OK);
-    }
-    if (strcmp(word, "--help") == 0 || (strcmp(word, "help") == 0 && argc == 2))
-        return print_program_help();
-    if (strcmp(word, "help") == 0)
-        open_manual(argv[2]);
-    if (word[0] == '-')
-        tool_usage("unknown option %s", word);
-    run_program(known_program(word), argv + 1);
+    char **words = args.operands;
+    words[args.operand_count] = NULL;
+    if (strcmp(words[0], "help") != 0)
+        run_program(known_program(words[0]), words);
+    if (args.operand_count > 1)
+        open_manual(words[1]);
+    return tool_help(&tool);
 }

@@ -51,6 +51,7 @@ static const struct tool tool = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .group = &engine_options_group,
+    .statistics = true,
 };
 
 static struct hk_bytes parse_stop_string(const char *value)

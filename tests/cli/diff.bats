@@ -301,13 +301,13 @@ PY
 changed tensor t
 removed record r
 added record s'
-    t hk-diff -q --metadata a.hk b.hk
+    t hk-diff -b --metadata a.hk b.hk
     assert_out 'changed key k'
-    t hk-diff -q --tensors --appendix a.hk b.hk
+    t hk-diff -b --tensors --appendix a.hk b.hk
     [[ $(wc -l <<<"$output") -eq 3 ]]
     t hk-diff --json --tensors a.hk b.hk
     assert_json 'list(v)' '["a","b","same","tensors"]'
-    t hk-diff -q --tolerance 1 --tensors a.hk b.hk
+    t hk-diff -b --tolerance 1 --tensors a.hk b.hk
     assert_status 0
     t hk-diff --metadata --ignore-key k a.hk b.hk
     assert_status 0
@@ -360,7 +360,7 @@ print(max(abs(x - y) for x, y in zip(a, b)))')
         assert_fails 2
     done
     for o in 'x.hk' 'x.hk x.hk x.hk' \
-        '--tolerance -1 x.hk x.hk' '--cosine 2 x.hk x.hk' '-q --json x.hk x.hk' '--bogus'; do
+        '--tolerance -1 x.hk x.hk' '--cosine 2 x.hk x.hk' '-b --json x.hk x.hk' '--bogus'; do
         # shellcheck disable=SC2086
         t hk-diff $o
         assert_status 2
@@ -377,7 +377,7 @@ print(max(abs(x - y) for x, y in zip(a, b)))')
     assert_status 1
     refute_out_has $'\033'
     assert_out_has '\x1b[2J'
-    t hk-diff -q a.hk b.hk
+    t hk-diff -b a.hk b.hk
     refute_out_has $'\033'
     make_hk a.hk '[{"hex":"ff"},"string",{"hex":"fe"}]' ''
     differ a.hk b.hk

@@ -93,6 +93,10 @@ fake() {
         assert_status 0
         assert_out_has "usage: $p"
         assert_err ''
+        help=$output
+        t "$p" -h
+        assert_status 0
+        assert_out "$help"
         t "$p" --version
         assert_status 0
         assert_out_like "^$p [0-9]+\.[0-9]+\.[0-9]+$"
@@ -101,6 +105,34 @@ fake() {
         t_sh "$p --help | head -c 1"
         assert_err ''
     done
+}
+
+@test "the table for completions has every option that --help has" {
+    for p in $(programs); do
+        t "$p" --complete-options
+        assert_status 0
+        assert_out_has $'\nquiet\tq\t\tprint'
+        table=$output
+        t "$p" --help
+        refute_out_has complete
+        [[ $(sed 1d <<<"$table" | cut -f 1 | sort) == $(grep -oP '^ .{5}--\K[^ ]+' <<<"$output" | sort) ]]
+        [[ $(sed 1d <<<"$table" | cut -f 2 | sort -u | tr -d '\n') == $(grep -oP '^  -\K.' <<<"$output" | sort | tr -d '\n') ]]
+    done
+}
+
+@test "-q keeps warnings back, but no error" {
+    mkhk x.hk
+    printf 'no adapter' >a.bin
+    t hk-append --lora a.bin x.hk
+    assert_status 0
+    assert_err_has 'a.bin: '
+    t hk-append -q --lora a.bin x.hk
+    assert_status 0
+    assert_err ''
+    t hk-append -q --lora none.bin x.hk
+    assert_fails 2 'hk-append: none.bin: '
+    t hk-append --quiet --lora a.bin
+    assert_fails 2 'hk-append: need one FILE'
 }
 
 @test "every program refuses unknown options before it opens anything" {

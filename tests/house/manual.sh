@@ -42,6 +42,10 @@ for program in $(programs); do
     none "$program.1 has every option of --help" "$("$B/bin/$program" --help |
         grep -oE '(^|[ ,])--[a-z][a-z0-9-]*' | tr -d ' ,' | sort -u |
         while IFS= read -r option; do grep -qF -e "$option" "$work/text" || echo "$option"; done)"
+    none "$program.1 has every letter of --help" "$("$B/bin/$program" --help |
+        sed -n 's/^  -\([a-z]\), --.*/\1/p' | while IFS= read -r letter; do
+            grep -qE "^ *-$letter[ ,]" "$work/text" || echo "-$letter"
+        done)"
     works "hk.1 names $program" grep -qF "$program" man/hk.1
 done
 

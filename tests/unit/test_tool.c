@@ -241,13 +241,20 @@ static void set_shared(void *to, int option, const char *value)
 }
 
 static const struct tool_group group = {shared, 2, set_shared};
-static const struct tool tool = {"hk-test", "FILE...", "Test.", options, 3, NULL};
-static const struct tool grouped = {"hk-test", "FILE...", "Test.", options, 3, &group};
+static const struct tool tool = {
+    .name = "hk-test", .operands = "FILE...", .options = options, .option_count = 3};
+static const struct tool grouped = {.name = "hk-test",
+                                    .operands = "FILE...",
+                                    .options = options,
+                                    .option_count = 3,
+                                    .group = &group};
+static const struct tool telling = {
+    .name = "hk-test", .operands = "FILE...", .statistics = true, .operand_ends_options = true};
 
 /* Options as "0", "1=text", then the operands, blank between. NUMBERS: of the group, if there is
  * one.
  */
-static bool parses_as(char **argv, int *numbers, const char *want)
+static bool parses_by(const struct tool *t, char **argv, int *numbers, const char *want)
 {
     struct tool_args args;
     const char *value;
@@ -256,10 +263,7 @@ static bool parses_as(char **argv, int *numbers, const char *want)
     size_t n = 0;
     while (argv[argc] != NULL)
         argc++;
-    if (numbers != NULL)
-        tool_begin_group(&args, &grouped, numbers, argc, argv);
-    else
-        tool_begin(&args, &tool, argc, argv);
+    tool_begin_group(&args, t, numbers, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         n += (size_t)snprintf(got + n, sizeof got - n, "%d%s%s ", o, value ? "=" : "",
                               value ? value : "");
@@ -272,7 +276,7 @@ static bool parses_as(char **argv, int *numbers, const char *want)
 
 static bool parses(char **argv, const char *want)
 {
-    return parses_as(argv, NULL, want);
+    return parses_by(&tool, argv, NULL, want);
 }
 
 static void test_options(void)
@@ -291,9 +295,15 @@ static void test_options(void)
     ok(parses(WORDS(W("-"), W("")), "-  "), "- and the empty word are operands");
     ok(parses(WORDS(W("--long-only")), "2 "), "an option without a letter");
     int numbers[2] = {0};
-    ok(parses_as(WORDS(W("-fs"), W("a"), W("--number=7"), W("-v"), W("x")), numbers, "0 1=x a "),
+    ok(parses_by(&grouped, WORDS(W("-fs"), W("a"), W("--number=7"), W("-v"), W("x")), numbers,
+                 "0 1=x a "),
        "options of a group are not the program's");
     ok(numbers[0] == 7 && numbers[1] == 1, "and are set");
+    ok(!tool_quiet() && !tool_verbose(), "at first neither quiet nor verbose");
+    ok(parses(WORDS(W("-fq"), W("a")), "0 a ") && tool_quiet(), "-q is every program's");
+    ok(parses_by(&telling, WORDS(W("-qv"), W("a"), W("-x"), W("--")), NULL, "a -x -- ") &&
+           tool_verbose() && !tool_quiet(),
+       "-v is for those with statistics; the last of the two counts");
 }
 
 /* ---- numbers ---- */

@@ -148,7 +148,7 @@ static void warn_record_state(const struct hk_file *f, size_t i)
     struct hk_record_state *states = record_states(f);
     const struct hk_record *r = hk_record_at(f, i);
     if (!states[i].effective)
-        tool_warn(NULL, "record %.*s is %s, and used because --adapter names it", HK_STR(r->name),
+        tool_note(NULL, "record %.*s is %s, and used because --adapter names it", HK_STR(r->name),
                   (r->flags & HK_RECORD_ACTIVE) != 0 ? "deactivated" : "inactive");
     free(states);
 }

@@ -41,13 +41,35 @@ void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char 
     tool_begin_group(args, tool, NULL, argc, argv);
 }
 
-/* Option NUMBER of T: first come its own, then those of its group. NULL past the last. */
+/* What every program has. -v is for those with statistics. */
+static const struct tool_option common[] = {
+    {"help", 'h', NULL, "print this help and exit"},
+    {"quiet", 'q', NULL, "print only errors: no warnings, statistics or progress"},
+    {"version", 0, NULL, "print the version and exit"},
+    {"verbose", 'v', NULL, "print statistics even if standard error is no terminal"},
+};
+
+static size_t group_count(const struct tool *t)
+{
+    return t->group != NULL ? t->group->count : 0;
+}
+
+static size_t common_count(const struct tool *t)
+{
+    return sizeof common / sizeof *common - !t->statistics;
+}
+
+/* Option NUMBER of T: first come its own, then those of its group, then the common ones. NULL past
+ * the last. */
 static const struct tool_option *option_at(const struct tool *t, size_t number)
 {
     if (number < t->option_count)
         return &t->options[number];
     number -= t->option_count;
-    return t->group != NULL && number < t->group->count ? &t->group->options[number] : NULL;
+    if (number < group_count(t))
+        return &t->group->options[number];
+    number -= group_count(t);
+    return number < common_count(t) ? &common[number] : NULL;
 }
 
 /* ---- help ---- */
@@ -59,34 +81,44 @@ static void print_option_help(const struct tool_option *o)
                            : snprintf(left, sizeof left, "    ");
     snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, o->argument != NULL ? " " : "",
              o->argument != NULL ? o->argument : "");
-    printf("  %-24s %s\n", left, o->help);
+    printf("  %-28s %s\n", left, o->help);
 }
 
-/* The two tables in the order of their names. */
+/* Those of the program and of its group in the order of their names. */
 static void print_options_help(const struct tool *t)
 {
-    size_t own = 0, shared = t->option_count;
-    for (;;) {
+    const size_t all = t->option_count + group_count(t);
+    for (size_t own = 0, shared = t->option_count; own < t->option_count || shared < all;) {
         const struct tool_option *a = own < t->option_count ? option_at(t, own) : NULL;
-        const struct tool_option *b = option_at(t, shared);
-        if (a == NULL && b == NULL)
-            return;
+        const struct tool_option *b = shared < all ? option_at(t, shared) : NULL;
         const bool first = b == NULL || (a != NULL && strcmp(a->name, b->name) < 0);
         print_option_help(first ? a : b);
         own += first;
         shared += !first;
     }
+    for (size_t i = 0; i < common_count(t); i++)
+        print_option_help(&common[i]);
 }
 
-static void print_help(const struct tool *t)
+int tool_help(const struct tool *t)
 {
-    static const struct tool_option help = {"help", 0, NULL, "print this help and exit"};
-    static const struct tool_option version = {"version", 0, NULL, "print the version and exit"};
     printf("usage: %s [OPTION]... %s\n%s\n\n", t->name, t->operands, t->about);
     print_options_help(t);
-    print_option_help(&help);
-    print_option_help(&version);
-    printf("\nThe manual is %s(1); hk(1) has what all programs share.\n", t->name);
+    if (t->more_help != NULL)
+        t->more_help();
+    printf("\nThe manual is %s(1)%s.\n", t->name,
+           strcmp(t->name, "hk") != 0 ? "; hk(1) has what all programs share" : "");
+    return tool_end(TOOL_OK);
+}
+
+/* The tables for shell completion: the operands, then a line for each option. */
+static void print_options_table(const struct tool *t)
+{
+    const struct tool_option *o;
+    puts(t->operands);
+    for (size_t i = 0; (o = option_at(t, i)) != NULL; i++)
+        printf("%s\t%.1s\t%s\t%s\n", o->name, &o->letter, o->argument != NULL ? o->argument : "",
+               o->help);
 }
 
 /* ---- parsing ---- */
@@ -106,12 +138,8 @@ static int take_long_option(struct tool_args *a, const char *word, const char **
         *value = o->argument != NULL && given == NULL ? a->argv[a->at++] : given;
         return (int)i;
     }
-    if (strcmp(word, "help") == 0) {
-        print_help(a->tool);
-        exit(tool_end(TOOL_OK));
-    }
-    if (strcmp(word, "version") == 0) {
-        printf("%s %s\n", a->tool->name, hk_version());
+    if (strcmp(word, "complete-options") == 0) {
+        print_options_table(a->tool);
         exit(tool_end(TOOL_OK));
     }
     tool_usage("unknown option --%.*s", (int)length, word);
@@ -144,7 +172,14 @@ static void take_operand(struct tool_args *a, char *word)
     a->operands[a->operand_count++] = word;
 }
 
-/* The next option of the program or its group. */
+/* All words that are left. */
+static void take_operands(struct tool_args *a)
+{
+    while (a->at < a->argc)
+        take_operand(a, a->argv[a->at++]);
+}
+
+/* The number of the next option, as option_at() counts. */
 static int take_option(struct tool_args *a, const char **value)
 {
     if (a->cluster != NULL)
@@ -152,8 +187,7 @@ static int take_option(struct tool_args *a, const char **value)
     while (a->at < a->argc) {
         char *word = a->argv[a->at++];
         if (strcmp(word, "--") == 0) {
-            while (a->at < a->argc)
-                take_operand(a, a->argv[a->at++]);
+            take_operands(a);
         } else if (word[0] == '-' && word[1] == '-') {
             return take_long_option(a, word + 2, value);
         } else if (word[0] == '-' && word[1] != '\0') {
@@ -161,18 +195,44 @@ static int take_option(struct tool_args *a, const char **value)
             return take_short_option(a, value);
         } else {
             take_operand(a, word);
+            if (a->tool->operand_ends_options)
+                take_operands(a);
         }
     }
     return -1;
 }
 
+static void obey_common_option(const struct tool *t, const struct tool_option *o)
+{
+    switch (o->letter) {
+    case 'h':
+        exit(tool_help(t));
+    case 'q':
+        tool_be_quiet();
+        break;
+    case 'v':
+        tool_be_verbose();
+        break;
+    default:
+        printf("%s %s\n", t->name, hk_version());
+        exit(tool_end(TOOL_OK));
+    }
+}
+
 int tool_next(struct tool_args *a, const char **value)
 {
-    const int own = (int)a->tool->option_count;
-    int number;
-    while ((number = take_option(a, value)) >= own)
-        a->tool->group->set(a->group_values, number - own, *value);
-    return number;
+    const struct tool *t = a->tool;
+    const size_t own = t->option_count, all = own + group_count(t);
+    for (int number; (number = take_option(a, value)) >= 0;) {
+        const size_t n = (size_t)number;
+        if (n < own)
+            return number;
+        if (n < all)
+            t->group->set(a->group_values, (int)(n - own), *value);
+        else
+            obey_common_option(t, option_at(t, n));
+    }
+    return -1;
 }
 
 /* ---- numbers of options ---- */

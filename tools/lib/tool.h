@@ -37,6 +37,9 @@ struct tool {
     const struct tool_option *options; /* of its own, in the order of their names */
     size_t option_count;
     const struct tool_group *group; /* NULL: none; sorted likewise */
+    bool statistics;                /* it has some, and so -v */
+    bool operand_ends_options;      /* what follows the first operand is no option */
+    void (*more_help)(void);        /* prints what --help says below the options; NULL: nothing */
 };
 
 /* Parsing state; operands are complete once tool_next() returned -1. */
@@ -58,9 +61,12 @@ void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char 
 void tool_begin_group(struct tool_args *args, const struct tool *tool, void *values, int argc,
                       char **argv);
 /* The next option's number in the table, its argument in *VALUE (NULL for a flag), or -1 after the
- * last. Options and operands may be mixed; "--" ends options. --help and --version print and exit
- * 0; an unknown option exits 2. */
+ * last. Options and operands may be mixed; "--" ends options. The options that all programs have
+ * (-h, -q, -v, --version) are obeyed here; an unknown option exits 2. */
 int tool_next(struct tool_args *args, const char **value);
+
+/* Print what -h prints; returns the exit status. */
+int tool_help(const struct tool *tool);
 
 /* Numbers of options; a malformed one is reported as usage error and exits 2. NAME is the
  * option's. */
@@ -93,9 +99,11 @@ uint64_t tool_max_output(const char *value);
 enum hk_type tool_dense_type(const char *value);
 /* Of --threads: tools/lib/threads.h. */
 
-/* "hk-NAME: FILE: text" on standard error; FILE may be NULL. File names are escaped for a terminal.
- */
+/* An error: "hk-NAME: FILE: text" on standard error; FILE may be NULL. File names are escaped for a
+ * terminal. */
 void tool_warn(const char *file, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same of what is worth knowing and no error: nothing after -q. */
+void tool_note(const char *file, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same as usage error ("... try --help"), then exit 2. */
 _Noreturn void tool_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Report ERR about FILE (with ", at 0x..." where it has an offset); returns the exit status that
@@ -105,6 +113,12 @@ int tool_error(const char *file, const struct hk_error *err);
 _Noreturn void tool_nomem(void);
 /* What messages begin with from now on. tool_begin() calls it. */
 void tool_message_begin(const char *name);
+/* -q: errors only; no notes, statistics or bars. */
+bool tool_quiet(void);
+/* -v: statistics even where standard error is no terminal. The last of -q and -v counts. */
+bool tool_verbose(void);
+void tool_be_quiet(void);   /* tool_next() found -q, */
+void tool_be_verbose(void); /* or -v */
 /* The worse of two exit statuses. */
 int tool_worse(int a, int b);
 
@@ -170,8 +184,8 @@ HK_MUST enum hk_status tool_flush(struct hk_error *err);
 /* HK_E_USE where standard output is a terminal: it is no place for binary data. */
 HK_MUST enum hk_status tool_no_terminal(struct hk_error *err);
 
-/* A bar on standard error (label: what is done) while DONE < ALL, if that is a terminal; finish
- * with DONE == ALL. */
+/* A bar on standard error (label: what is done) while DONE < ALL, if that is a terminal and not
+ * after -q; finish with DONE == ALL. */
 void tool_progress(const char *label, uint64_t done, uint64_t all);
 /* The same for hk_work.progress, with a label for hashing. */
 void tool_progress_hashing(void *arg, uint64_t done, uint64_t all);

@@ -10,10 +10,31 @@
 
 static const char *program = "hk"; /* its name, of tool_begin() */
 static bool bar_shown;
+static enum { PLAIN, QUIET, VERBOSE } talk;
 
 void tool_message_begin(const char *name)
 {
     program = name;
+}
+
+void tool_be_quiet(void)
+{
+    talk = QUIET;
+}
+
+void tool_be_verbose(void)
+{
+    talk = VERBOSE;
+}
+
+bool tool_quiet(void)
+{
+    return talk == QUIET;
+}
+
+bool tool_verbose(void)
+{
+    return talk == VERBOSE;
 }
 
 static void clear_bar(void)
@@ -56,6 +77,15 @@ void tool_warn(const char *file, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     write_message(file, "", fmt, ap);
+    va_end(ap);
+}
+
+void tool_note(const char *file, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (!tool_quiet())
+        write_message(file, "", fmt, ap);
     va_end(ap);
 }
 
@@ -104,7 +134,7 @@ const char *tool_output_name(const char *path)
 
 void tool_warn_lost(const char *path, const char *text)
 {
-    tool_warn(tool_output_name(path), "lost: %s", text);
+    tool_note(tool_output_name(path), "lost: %s", text);
 }
 
 int tool_worse(int a, int b)
@@ -125,7 +155,7 @@ void tool_progress(const char *label, uint64_t done, uint64_t all)
     enum { WIDTH = 40 };
     static const double interval = 0.1;
     static double shown = -1;
-    if (!isatty(STDERR_FILENO))
+    if (tool_quiet() || !isatty(STDERR_FILENO))
         return;
     const double now = tool_seconds();
     if (done >= all) {

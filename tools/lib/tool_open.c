@@ -47,7 +47,7 @@ enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error
 
 static void warn_default(void *arg, const char *text)
 {
-    tool_warn(arg, "note: %s", text);
+    tool_note(arg, "note: %s", text);
 }
 
 void tool_tell_defaults(const char *file, const struct hk_file *f)
@@ -118,7 +118,7 @@ static void warn_waiting(void *path, int fd, const char *whom)
 {
     char holder[128];
     find_lock_holder(fd, holder, sizeof holder);
-    tool_warn((const char *)path, "waiting: %s%s", whom, holder);
+    tool_note((const char *)path, "waiting: %s%s", whom, holder);
 }
 
 void tool_check_in_place(const char *path)
