@@ -112,13 +112,12 @@ static void check_record_option(const struct item *item, int option)
 
 static void set_record_metric(struct item *item, int option, const char *value)
 {
-    item->record.metrics[option - OPT_LOSS] =
-        (float)tool_double(options[option].name, value, -3e38, 3e38);
+    item->record.metrics[option - OPT_LOSS] = (float)tool_double(value, -3e38, 3e38);
 }
 
 static void set_record_generation(struct item *item, const char *value)
 {
-    item->record.generation = (uint32_t)tool_uint("generation", value, 1, UINT32_MAX);
+    item->record.generation = (uint32_t)tool_uint(value, 1, UINT32_MAX);
     item->generation_given = true;
 }
 
@@ -169,8 +168,8 @@ static void take_append_option(struct job *j, int option, const char *value)
 static uint64_t timestamp_now(void)
 {
     const char *given = getenv("SOURCE_DATE_EPOCH");
-    return given != NULL ? tool_uint("SOURCE_DATE_EPOCH", given, 0, INT64_MAX)
-                         : (uint64_t)time(NULL);
+    tool_value_begin("SOURCE_DATE_EPOCH");
+    return given != NULL ? tool_uint(given, 0, INT64_MAX) : (uint64_t)time(NULL);
 }
 
 /* The last part of PATH without its extension. */

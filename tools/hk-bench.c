@@ -58,28 +58,28 @@ static void make_size_list(struct bench_sizes *s, int argc)
         tool_nomem();
 }
 
-static void add_bench_size(struct bench_sizes *s, const char *name, const char *value)
+static void add_bench_size(struct bench_sizes *s, const char *value)
 {
-    s->n[s->count++] = tool_uint(name, value, 0, HKE_MAX_POSITIONS);
+    s->n[s->count++] = tool_uint(value, 0, HKE_MAX_POSITIONS);
 }
 
 static void set_bench_option(struct bench_options *o, enum option option, const char *value)
 {
     switch (option) {
     case OPT_DECODE:
-        o->decode = tool_uint("decode", value, 0, HKE_MAX_POSITIONS);
+        o->decode = tool_uint(value, 0, HKE_MAX_POSITIONS);
         break;
     case OPT_DEPTH:
-        add_bench_size(&o->depth, "depth", value);
+        add_bench_size(&o->depth, value);
         break;
     case OPT_PREFILL:
-        add_bench_size(&o->prefill, "prefill", value);
+        add_bench_size(&o->prefill, value);
         break;
     case OPT_PREFILL_DEPTH:
-        o->prefill_depth = tool_uint("prefill-depth", value, 0, HKE_MAX_POSITIONS);
+        o->prefill_depth = tool_uint(value, 0, HKE_MAX_POSITIONS);
         break;
     case OPT_REPS:
-        o->reps = tool_uint("reps", value, 1, MAX_REPS);
+        o->reps = tool_uint(value, 1, MAX_REPS);
         break;
     case OPT_LEVELS:
         o->levels = true;

@@ -25,8 +25,8 @@ static const struct tool_option options[] = {
     [OPT_KEEP] = {"keep-history", 0, NULL, "keep the history even if tensors change their type"},
     [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
     [OPT_NO_HISTORY] = {"no-history", 0, NULL, "drop the version history"},
-    [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes of room for metadata (k, M, G)"},
-    [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes (k, M, G)"},
+    [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes of room for metadata"},
+    [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes"},
     [OPT_TO] = {"to", 0, "FORMAT",
                 "write hk, gguf, safetensors, hf or peft, whatever OUT is called"},
     [OPT_TYPE] = {"type", 0, "TYPE",
@@ -47,16 +47,18 @@ static const struct tool tool = {
 /* The directory of an adapter is PEFT's, that of a model HF's. */
 static void set_convert_format(struct convert_job *j, const char *value)
 {
+    static const char *const names[] = {"hk", "gguf", "safetensors", "hf", "peft"};
+    static const enum hk_format formats[] = {HK_FORMAT_HK, HK_FORMAT_GGUF, HK_FORMAT_SAFETENSORS,
+                                             HK_FORMAT_HF, HK_FORMAT_HF};
+    const size_t choice = tool_choice(value, names, sizeof names / sizeof *names);
     j->to_given = true;
     j->peft = strcmp(value, "peft") == 0;
-    j->to = HK_FORMAT_HF;
-    if (!j->peft && !hk_format_by_name(value, &j->to))
-        tool_usage("--to takes hk, gguf, safetensors, hf or peft, not '%s'", value);
+    j->to = formats[choice];
 }
 
 static uint64_t parse_room(const char *value)
 {
-    const uint64_t size = tool_size("room", value, 0, UINT64_C(4) << 30);
+    const uint64_t size = tool_size(value, 0, UINT64_C(4) << 30);
     return size == 0 ? HK_NO_ROOM : size;
 }
 
@@ -92,7 +94,7 @@ static void set_convert_option(struct convert_job *j, int option, const char *va
         j->options.room = parse_room(value);
         break;
     case OPT_SPLIT:
-        j->options.split_size = tool_size("split-size", value, 1, INT64_MAX);
+        j->options.split_size = tool_size(value, 1, INT64_MAX);
         break;
     case OPT_TO:
         set_convert_format(j, value);

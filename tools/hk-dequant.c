@@ -132,11 +132,14 @@ static int dequant_tensor(struct job *j, const struct hk_file *f, const struct h
 static int dequant_named(struct job *j, const struct hk_file *f, const char *name)
 {
     const struct hk_tensor *t = hk_tensor_find(f, name);
-    if (t == NULL) {
-        tool_warn(j->input, "no tensor %s", name);
-        return TOOL_CONTENT;
-    }
-    return dequant_tensor(j, f, t, j->output);
+    if (t != NULL)
+        return dequant_tensor(j, f, t, j->output);
+    struct tool_nearest s;
+    tool_nearest_begin(&s, hk_bytes_of(name));
+    for (size_t i = 0; i < hk_tensor_count(f); i++)
+        tool_nearest_try(&s, hk_tensor_at(f, i)->name);
+    tool_warn(j->input, "no tensor %s%s", name, tool_nearest_hint(&s, ""));
+    return TOOL_CONTENT;
 }
 
 /* ---- all tensors ---- */
@@ -205,13 +208,13 @@ static void parse_row_range(struct job *j, const char *value)
     char first[24];
     const char *colon = strchr(value, ':');
     if (colon == NULL || colon - value >= (ptrdiff_t)sizeof first)
-        tool_usage("--rows: not of the form A:B: %s", value);
+        tool_refuse_value("not of the form A:B: %s", value);
     snprintf(first, sizeof first, "%.*s", (int)(colon - value), value);
     j->rows = true;
-    j->from = first[0] != '\0' ? tool_uint("rows", first, 0, UINT64_MAX - 1) : 0;
-    j->to = colon[1] != '\0' ? tool_uint("rows", colon + 1, 0, UINT64_MAX - 1) : UINT64_MAX;
+    j->from = first[0] != '\0' ? tool_uint(first, 0, UINT64_MAX - 1) : 0;
+    j->to = colon[1] != '\0' ? tool_uint(colon + 1, 0, UINT64_MAX - 1) : UINT64_MAX;
     if (j->from > j->to)
-        tool_usage("--rows: %s ends before it begins", value);
+        tool_refuse_value("%s ends before it begins", value);
 }
 
 static void set_dequant_form(struct job *j, enum dequant_form form)

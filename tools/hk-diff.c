@@ -117,7 +117,7 @@ static void set_diff_option(struct diff_options *o, int option, const char *valu
         o->brief = true;
         break;
     case OPT_COSINE:
-        o->cosine = tool_double("cosine", value, -1, 1);
+        o->cosine = tool_double(value, -1, 1);
         break;
     case OPT_IGNORE_KEY:
         ignore_keys(o, value);
@@ -135,7 +135,7 @@ static void set_diff_option(struct diff_options *o, int option, const char *valu
         o->parts |= DIFF_TENSORS;
         break;
     default:
-        o->tolerance = tool_double("tolerance", value, 0, 1e300);
+        o->tolerance = tool_double(value, 0, 1e300);
     }
 }
 

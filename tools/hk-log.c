@@ -52,7 +52,7 @@ static enum hk_status find_record_of_word(const struct hk_file *f, const char *w
     errno = 0;
     unsigned long long n = strtoull(word, &end, 10);
     if (word[0] < '0' || word[0] > '9' || *end != '\0')
-        return hk_record_find(f, hk_bytes_of(word), out, err);
+        return record_find(f, hk_bytes_of(word), out, err);
     if (errno != 0 || n >= hk_record_count(f))
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %s among %zu", word,
                        hk_record_count(f));
@@ -179,6 +179,7 @@ static int show_or_extract(const struct job *j)
 
 static void set_log_option(struct job *j, int option, const char *value)
 {
+    static const char *const forms[] = {"gguf", "peft"};
     switch (option) {
     case OPT_EXTRACT:
         j->record = value;
@@ -196,9 +197,7 @@ static void set_log_option(struct job *j, int option, const char *value)
         j->raw = true;
         break;
     case OPT_TO:
-        if (strcmp(value, "gguf") != 0 && strcmp(value, "peft") != 0)
-            tool_usage("--to takes gguf or peft, not '%s'", value);
-        j->to = value;
+        j->to = forms[tool_choice(value, forms, sizeof forms / sizeof *forms)];
         break;
     default:
         j->table = true;

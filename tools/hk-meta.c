@@ -94,13 +94,21 @@ static void print_meta_text(struct hk_bytes text)
     }
 }
 
+static int say_no_key(const struct hk_file *f, const struct job *j)
+{
+    struct tool_nearest s;
+    tool_nearest_begin(&s, hk_bytes_of(j->words[0]));
+    for (size_t i = 0; i < hk_kv_count(f); i++)
+        tool_nearest_try(&s, hk_kv_at(f, i)->key);
+    tool_warn(j->path, "no key %s%s", j->words[0], tool_nearest_hint(&s, ""));
+    return TOOL_CONTENT;
+}
+
 static int get_key(const struct hk_file *f, const struct job *j)
 {
     const struct hk_kv *kv = hk_kv_find(f, j->words[0]);
-    if (kv == NULL) {
-        tool_warn(j->path, "no key %s", j->words[0]);
-        return TOOL_CONTENT;
-    }
+    if (kv == NULL)
+        return say_no_key(f, j);
     enum meta_type type = meta_type_of(kv);
     if (j->json)
         tool_json_print(meta_json(kv), stdout);
@@ -341,20 +349,22 @@ static const struct command *find_command(const struct tool_args *a)
 {
     if (a->operand_count == 0)
         tool_usage("need a command: list, get, set, delete, import or export");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    struct tool_nearest s;
+    tool_nearest_begin(&s, hk_bytes_of(a->operands[0]));
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(commands[i].name, a->operands[0]) == 0)
             return &commands[i];
-    tool_usage("no command %s", a->operands[0]);
+        tool_nearest_try(&s, hk_bytes_of(commands[i].name));
+    }
+    tool_usage("no command %s%s", a->operands[0], tool_nearest_hint(&s, ""));
 }
 
 static enum meta_type parse_meta_type_name(const char *value)
 {
-    enum meta_type type = meta_type_of_name(value);
-    if (type == META_NONE)
-        tool_usage("--type takes string, int, float, bool, json, bytes, array<string>, array<f32> "
-                   "or array<i32>, not '%s'",
-                   value);
-    return type;
+    const char *names[META_TYPES - META_STRING];
+    for (unsigned i = META_STRING; i < META_TYPES; i++)
+        names[i - META_STRING] = meta_type_name((enum meta_type)i);
+    return META_STRING + (enum meta_type)tool_choice(value, names, META_TYPES - META_STRING);
 }
 
 static void check_command_use(const struct command *c, const struct job *j, unsigned given)

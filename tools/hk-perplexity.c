@@ -62,7 +62,7 @@ static void set_perplexity_option(struct perplexity *p, enum option option, cons
         engine_options_add_adapter(&p->engine, value);
         break;
     case OPT_CTX:
-        p->engine.context.positions = tool_uint("ctx", value, 2, HKE_MAX_POSITIONS);
+        p->engine.context.positions = tool_uint(value, 2, HKE_MAX_POSITIONS);
         break;
     case OPT_FORCE:
         p->force = true;

@@ -65,8 +65,9 @@ int main(int argc, char **argv)
     const char *file = args.operands[0];
     tool_check_in_place(file);
     uint32_t generation = 0;
+    tool_value_begin("GENERATION");
     if (wanted == 2)
-        generation = (uint32_t)tool_uint("GENERATION", args.operands[1], 0, UINT32_MAX);
+        generation = (uint32_t)tool_uint(args.operands[1], 0, UINT32_MAX);
     struct hk_rollback_report report;
     struct hk_error err;
     if (roll_back(file, generation, how, no_wait, &report, &err) != HK_OK)

@@ -56,10 +56,15 @@ static const struct tool tool = {
 static const char *known_program(const char *word)
 {
     const char *name = strncmp(word, "hk-", 3) == 0 ? word + 3 : word;
-    for (size_t i = 0; i < PROGRAMS; i++)
+    struct tool_nearest s;
+    tool_nearest_begin(&s, hk_bytes_of(name));
+    for (size_t i = 0; i < PROGRAMS; i++) {
         if (strcmp(name, programs[i].name) == 0)
             return programs[i].name;
-    tool_warn(NULL, "no program hk-%s; \"hk help\" lists them", name);
+        tool_nearest_try(&s, hk_bytes_of(programs[i].name));
+    }
+    const char *hint = tool_nearest_hint(&s, "");
+    tool_warn(NULL, "no program hk-%s%s", name, *hint != '\0' ? hint : "; \"hk help\" lists them");
     exit(TOOL_TROUBLE);
 }
 

@@ -57,13 +57,13 @@ static const struct tool tool = {
 static struct hk_bytes parse_stop_string(const char *value)
 {
     if (*value == '\0')
-        tool_usage("--stop: the string is empty");
+        tool_refuse_value("the string is empty");
     return hk_bytes_of(value);
 }
 
-static double parse_penalty(const char *name, const char *value)
+static double parse_penalty(const char *value)
 {
-    return tool_double(name, value, -HKE_MAX_PENALTY, HKE_MAX_PENALTY);
+    return tool_double(value, -HKE_MAX_PENALTY, HKE_MAX_PENALTY);
 }
 
 /* Those that choose tokens. */
@@ -71,32 +71,31 @@ static void set_sampling_option(struct hke_sampling *s, enum option o, const cha
 {
     switch (o) {
     case OPT_FREQUENCY:
-        s->frequency_penalty = parse_penalty("frequency-penalty", value);
+        s->frequency_penalty = parse_penalty(value);
         break;
     case OPT_MIN_P:
-        s->min_p = tool_double("min-p", value, 0, 1);
+        s->min_p = tool_double(value, 0, 1);
         break;
     case OPT_PRESENCE:
-        s->presence_penalty = parse_penalty("presence-penalty", value);
+        s->presence_penalty = parse_penalty(value);
         break;
     case OPT_REPEAT_LAST:
-        s->repeat_last = tool_uint("repeat-last", value, 0, HKE_MAX_REPEAT_LAST);
+        s->repeat_last = tool_uint(value, 0, HKE_MAX_REPEAT_LAST);
         break;
     case OPT_REPEAT:
-        s->repeat_penalty =
-            tool_double("repeat-penalty", value, 1.0 / HKE_MAX_PENALTY, HKE_MAX_PENALTY);
+        s->repeat_penalty = tool_double(value, 1.0 / HKE_MAX_PENALTY, HKE_MAX_PENALTY);
         break;
     case OPT_SEED:
-        s->seed = tool_uint("seed", value, 0, UINT64_MAX);
+        s->seed = tool_uint(value, 0, UINT64_MAX);
         break;
     case OPT_TEMP:
-        s->temperature = tool_double("temp", value, 0, HKE_MAX_TEMPERATURE);
+        s->temperature = tool_double(value, 0, HKE_MAX_TEMPERATURE);
         break;
     case OPT_TOP_K:
-        s->top_k = tool_uint("top-k", value, 0, UINT32_MAX);
+        s->top_k = tool_uint(value, 0, UINT32_MAX);
         break;
     case OPT_TOP_P:
-        s->top_p = tool_double("top-p", value, 0, 1);
+        s->top_p = tool_double(value, 0, 1);
         break;
     default:
         break;
@@ -110,13 +109,13 @@ static void set_run_option(struct run_options *o, enum option option, const char
         engine_options_add_adapter(&o->engine, value);
         break;
     case OPT_CTX:
-        o->engine.context.positions = tool_uint("ctx", value, 1, HKE_MAX_POSITIONS);
+        o->engine.context.positions = tool_uint(value, 1, HKE_MAX_POSITIONS);
         break;
     case OPT_JSON:
         o->json = true;
         break;
     case OPT_COUNT:
-        o->most = tool_uint("max-tokens", value, 0, HKE_MAX_POSITIONS);
+        o->most = tool_uint(value, 0, HKE_MAX_POSITIONS);
         break;
     case OPT_SPECIAL:
         o->special = true;

@@ -148,7 +148,7 @@ print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)" hk-conver
 
 @test "options are checked before any file is looked at" {
     local arguments
-    for arguments in '--split-size 0' '--split-size x' '--split-size 1T' '--type q4_0 --to hf' '--type q4_0' \
+    for arguments in '--split-size 0' '--split-size x' '--split-size 1X' '--type q4_0 --to hf' '--type q4_0' \
         '--type bf16 --to gguf' '--keep-history --to gguf' '--keep-history --no-history' '--align 64 --to hf' '--align 64 --to safetensors' \
         '--align 3' '--align 0' '--align 131072' '--align x' '--align 4k' '--to exe' '--to' '--what' \
         '-x' 'more'; do

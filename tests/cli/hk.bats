@@ -120,6 +120,38 @@ fake() {
     done
 }
 
+@test "what is mistyped is answered with the nearest name" {
+    mkhk x.hk
+    t hk runn
+    assert_fails 2 'hk: no program hk-runn: did you mean run?'
+    t hk-run --thread 3 x.hk
+    assert_fails 2 'hk-run: unknown option --thread: did you mean --threads? (try --help)'
+    t hk-run -ngl 1 x.hk
+    assert_fails 2 'hk-run: unknown option -ngl; -n: not a whole number: gl'
+    t hk-run -n gl x.hk
+    assert_fails 2 'hk-run: -n: not a whole number: gl'
+    t hk-dequant -force x.hk a.weight
+    assert_fails 2 'hk-dequant: unknown option -force: did you mean --force?'
+    assert_files x.hk
+    t hk-meta lst x.hk
+    assert_fails 2 'hk-meta: no command lst: did you mean list?'
+    t hk-meta set --type flaot x.hk k 1
+    assert_fails 2 'hk-meta: --type: takes string, int, float, bool, json, bytes, array<string>, array<f32> or array<i32>, not flaot: did you mean float?'
+    t hk-convert --to ggfu x.hk y
+    assert_fails 2 'not ggfu: did you mean gguf?'
+    t hk-meta set x.hk general.architecture llama
+    t hk-meta get x.hk general.architectur
+    assert_fails 1 'hk-meta: x.hk: no key general.architectur: did you mean general.architecture?'
+    t hk-dequant x.hk a.wieght
+    assert_fails 1 'hk-dequant: x.hk: no tensor a.wieght: did you mean a.weight?'
+    echo {} >e.json
+    t hk-append --eval e.json --name maths x.hk
+    t hk-log -x math x.hk
+    assert_fails 1 'hk-log: x.hk: no record math: did you mean maths?'
+    t hk-rollback x.hk abc
+    assert_fails 2 'hk-rollback: GENERATION: not a whole number: abc'
+}
+
 @test "-q keeps warnings back, but no error" {
     mkhk x.hk
     printf 'no adapter' >a.bin

@@ -224,7 +224,7 @@ PY
     ! cmp -s q8 f32
     at_least "$(cosine q8 f32)" 0.9999
     t_from prompt hk-perplexity --ids --activations f16 "$q"
-    assert_fails 2 'hk-perplexity: --activations takes q8 or f32, not'
+    assert_fails 2 'hk-perplexity: --activations: takes q8 or f32, not'
 }
 
 @test "the environment names kernels and threads" {

@@ -189,7 +189,7 @@ refused() {
     refused '--threads: ' --threads 0
     refused '--threads: ' --threads 257
     refused '--top-p: ' --top-p -0.01
-    refused '--activations takes q8 or f32' --activations f16
+    refused '--activations: takes q8 or f32' --activations f16
     refused '--stop: the string is empty' --stop ''
     refused json --json=1
     refused special --special=1

@@ -232,12 +232,12 @@ static void test_json_order(void)
 
 static const struct tool_option options[] = {
     {"flag", 'f', NULL, ""}, {"value", 'v', "V", ""}, {"long-only", 0, NULL, ""}};
-static const struct tool_option shared[] = {{"number", 0, "N", ""}, {"shared", 's', NULL, ""}};
+static const struct tool_option shared[] = {{"number", 'n', "N", ""}, {"shared", 's', NULL, ""}};
 
 static void set_shared(void *to, int option, const char *value)
 {
     int *numbers = to;
-    numbers[option] = value != NULL ? (int)tool_uint("number", value, 0, 99) : 1;
+    numbers[option] = value != NULL ? (int)tool_uint(value, 0, 99) : 1;
 }
 
 static const struct tool_group group = {shared, 2, set_shared};
@@ -306,57 +306,219 @@ static void test_options(void)
        "-v is for those with statistics; the last of the two counts");
 }
 
-/* ---- numbers ---- */
+/* ---- values ---- */
 
-/* Exit status of READ in a process of its own, whose messages are dropped. */
-static int exit_of(void (*read)(const char *), const char *value)
+/* Whether READ ends a process of its own as a usage error does, and what it says holds WANT. */
+static bool refused(void (*read_value)(const void *), const void *arg, const char *want)
 {
+    char said[512] = "";
+    int ends[2], status = 0;
     fflush(stdout);
+    if (pipe(ends) != 0)
+        return false;
     pid_t child = fork();
     if (child == 0) {
-        fclose(stderr);
-        read(value);
+        dup2(ends[1], STDERR_FILENO);
+        read_value(arg);
         _exit(0);
     }
-    int status = 0;
+    close(ends[1]);
+    FILE *in = fdopen(ends[0], "r");
+    if (in == NULL || fgets(said, sizeof said, in) == NULL)
+        said[0] = '\0';
+    if (in != NULL)
+        fclose(in);
     waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const bool good =
+        WIFEXITED(status) && WEXITSTATUS(status) == TOOL_TROUBLE && strstr(said, want) != NULL;
+    if (!good)
+        printf("# %s# %s\n", said, want);
+    return good;
 }
 
-static void read_uint(const char *value)
+static void read_uint(const void *value)
 {
-    tool_uint("n", value, 2, 100);
+    tool_uint(value, 2, 100);
 }
 
-static void read_size(const char *value)
+static void read_size(const void *value)
 {
-    tool_size("n", value, 0, UINT64_MAX);
+    tool_size(value, 0, UINT64_MAX);
 }
 
-static void read_double(const char *value)
+static void read_double(const void *value)
 {
-    tool_double("n", value, -1, 2);
+    tool_double(value, -1, 2);
 }
 
 static void test_numbers(void)
 {
+    tool_value_begin("GENERATION");
     static const char *const bad_uints[] = {
         "", "1", "101", "-5", "+5", " 5", "5 ", "5x", "0x5", "5.0", "18446744073709551621"};
     for (size_t i = 0; i < sizeof bad_uints / sizeof *bad_uints; i++)
-        ok(exit_of(read_uint, bad_uints[i]) == TOOL_TROUBLE, "no number: '%s'", bad_uints[i]);
-    ok(tool_uint("n", "007", 2, 100) == 7 && tool_uint("n", "100", 2, 100) == 100, "numbers");
-    static const char *const bad_sizes[] = {"k", "1kk", "1T", "18014398509481984k", "1 k"};
-    for (size_t i = 0; i < sizeof bad_sizes / sizeof *bad_sizes; i++)
-        ok(exit_of(read_size, bad_sizes[i]) == TOOL_TROUBLE, "no size: '%s'", bad_sizes[i]);
-    ok(tool_size("n", "3k", 0, UINT64_MAX) == 3072 &&
-           tool_size("n", "2G", 0, UINT64_MAX) == 1u << 31,
-       "sizes");
+        ok(refused(read_uint, bad_uints[i], ": GENERATION: "), "no number: '%s'", bad_uints[i]);
+    ok(tool_uint("007", 2, 100) == 7 && tool_uint("100", 2, 100) == 100, "numbers");
     static const char *const bad_doubles[] = {"",    "nan", "inf", "0x1", "1e999",
                                               "2.5", "1,5", " 1",  "1e"};
     for (size_t i = 0; i < sizeof bad_doubles / sizeof *bad_doubles; i++)
-        ok(exit_of(read_double, bad_doubles[i]) == TOOL_TROUBLE, "no double: '%s'", bad_doubles[i]);
-    ok(tool_double("n", "-.5", -1, 2) == -0.5 && tool_double("n", "1e-3", -1, 2) == 1e-3,
-       "doubles");
+        ok(refused(read_double, bad_doubles[i], ": GENERATION: "), "no double: '%s'",
+           bad_doubles[i]);
+    ok(tool_double("-.5", -1, 2) == -0.5 && tool_double("1e-3", -1, 2) == 1e-3, "doubles");
+}
+
+static void test_sizes(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t size;
+    } good[] = {
+        {"0", 0},
+        {"4096", 4096},
+        {"512B", 512},
+        {"3k", 3072},
+        {"3K", 3072},
+        {"3KiB", 3072},
+        {"3kiB", 3072},
+        {"3kB", 3000},
+        {"2M", 2 << 20},
+        {"2MiB", 2 << 20},
+        {"2MB", 2000000},
+        {"2G", UINT64_C(2) << 30},
+        {"2g", UINT64_C(2) << 30},
+        {"2GB", UINT64_C(2000000000)},
+        {"1T", UINT64_C(1) << 40},
+        {"1TB", UINT64_C(1000000000000)},
+        {"15E", UINT64_C(15) << 60},
+        {"18EB", UINT64_C(18000000000000000000)},
+        {"1.5G", UINT64_C(3) << 29},
+        {"0.75k", 768},
+        {"1.50k", 1536},
+        {"1.0", 1},
+        {"1.001kB", 1001},
+        {"0.000000000000000001EB", 1},
+        {"18446744073709551615", UINT64_MAX},
+        {"15.99609375E", UINT64_MAX - (UINT64_C(1) << 52) + 1},
+    };
+    static const struct {
+        const char *text, *why;
+    } bad[] = {
+        {"", "not a size"},
+        {"k", "not a size"},
+        {"1kk", "not a size"},
+        {"1 k", "not a size"},
+        {"1ki", "not a size"},
+        {"1KIB", "not a size"},
+        {"-1", "not a size"},
+        {"1.", "not a size"},
+        {".5k", "not a size"},
+        {"1e3", "not a size"},
+        {"1q", "not a size"},
+        {"0.5", "whole number of bytes"},
+        {"0.1k", "whole number"},
+        {"1.0001kB", "whole number"},
+        {"16E", "too large"},
+        {"15.9999999999999999999E", "whole number"},
+        {"18446744073709551616", "not a size"},
+        {"18014398509481984k", "too large"},
+        {"1.0000000000000000001EB", "whole number"},
+    };
+    tool_value_begin("--size");
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        ok(tool_size(good[i].text, 0, UINT64_MAX) == good[i].size, "size %s", good[i].text);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ok(refused(read_size, bad[i].text, bad[i].why), "no size: '%s'", bad[i].text);
+}
+
+static void parse_grouped(const void *argv)
+{
+    int numbers[2];
+    char **words = (char **)(uintptr_t)argv;
+    parses_by(&grouped, words, numbers, "");
+}
+
+static void choose_type(const void *value)
+{
+    static const char *const names[] = {"q4_k", "q8_0", "bf16"};
+    tool_choice(value, names, 3);
+}
+
+/* Refusals name the option as it was typed, and what it may have been meant to be. */
+static void test_refusals(void)
+{
+#define REFUSED(want, ...) ok(refused(parse_grouped, WORDS(__VA_ARGS__), want), "%s", want)
+    REFUSED(": --number: not a whole number: x (", W("--number"), W("x"));
+    REFUSED(": --number: 100 is not in 0..99 (", W("--number=100"));
+    REFUSED(": -n: not a whole number: x (", W("-n"), W("x"));
+    REFUSED(": -n: not a whole number: 7x (", W("-fn7x"));
+    REFUSED(": unknown option -ngl; -n: not a whole number: gl (", W("-ngl"), W("1"));
+    REFUSED(": unknown option -x (", W("-x"));
+    REFUSED(": unknown option -xy (", W("-xy"));
+    REFUSED(": unknown option -x in -fxy (", W("-fxy"));
+    REFUSED(": unknown option --vaule: did you mean --value? (", W("--vaule=1"));
+    REFUSED(": unknown option --numbers: did you mean --number? (", W("--numbers"));
+    REFUSED(": unknown option --long: did you mean --long-only? (", W("--long"));
+    REFUSED(": unknown option --flagged: did you mean --flag? (", W("--flagged"));
+    REFUSED(": unknown option --n: did you mean -n? (", W("--n"));
+    REFUSED(": unknown option -flag: did you mean --flag? (", W("-flag"));
+    REFUSED(": unknown option -u in -quite: did you mean --quiet? (", W("-quite"));
+    REFUSED(": unknown option --wholly-other (", W("--wholly-other"));
+    tool_value_begin("--type");
+    ok(refused(choose_type, "q4_kk",
+               "--type: takes q4_k, q8_0 or bf16, not q4_kk: did you mean "
+               "q4_k? ("),
+       "a mistyped choice");
+    ok(refused(choose_type, "x", "--type: takes q4_k, q8_0 or bf16, not x ("), "no near choice");
+}
+
+/* The hint for WORD among COUNT names. */
+static bool nearest_is(const char *word, const char *const *names, size_t count, const char *want)
+{
+    struct tool_nearest s;
+    tool_nearest_begin(&s, hk_bytes_of(word));
+    for (size_t i = 0; i < count; i++)
+        tool_nearest_try(&s, hk_bytes_of(names[i]));
+    const char *hint = tool_nearest_hint(&s, "");
+    if (strcmp(hint, want) != 0)
+        printf("# %s: %s\n", word, hint);
+    return strcmp(hint, want) == 0;
+}
+
+static void test_nearest(void)
+{
+    char longest[400];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    const char *const names[] = {"threads", "repeat-last", "repeat-penalty",    "temp",
+                                 "to",      "a",           "token_embd.weight", longest};
+    static const struct {
+        const char *word, *want;
+    } rows[] = {
+        {"thread", "threads"},
+        {"htreads", "threads"},
+        {"THREADS", "threads"},
+        {"thraeds", "threads"},
+        {"thr", "threads"},
+        {"th", "to"},
+        {"repeat", ""},
+        {"repeat-l", "repeat-last"},
+        {"repaet-lst", "repeat-last"},
+        {"temperature", "temp"},
+        {"tmep", "temp"},
+        {"tmpe", ""},
+        {"ot", "to"},
+        {"b", ""},
+        {"", ""},
+        {"token-embd-weight", "token_embd.weight"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char want[64];
+        snprintf(want, sizeof want, rows[i].want[0] != '\0' ? ": did you mean %s?" : "%s",
+                 rows[i].want);
+        ok(nearest_is(rows[i].word, names, sizeof names / sizeof *names, want), "%s: %s",
+           rows[i].word, rows[i].want);
+    }
+    ok(nearest_is(longest, names, sizeof names / sizeof *names, ""), "no hint of a long name");
 }
 
 /* ---- tables, statuses ---- */
@@ -416,6 +578,9 @@ int main(void)
     test_json_order();
     test_options();
     test_numbers();
+    test_sizes();
+    test_refusals();
+    test_nearest();
     test_tables();
     test_statuses();
     return tap_done();

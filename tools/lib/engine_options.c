@@ -22,11 +22,8 @@ static const struct tool_option options[] = {
 
 static enum hke_activations parse_activations(const char *value)
 {
-    if (strcmp(value, "q8") == 0)
-        return HKE_ACTIVATIONS_Q8;
-    if (strcmp(value, "f32") == 0)
-        return HKE_ACTIVATIONS_F32;
-    tool_usage("--activations takes q8 or f32, not '%s'", value);
+    static const char *const names[] = {"q8", "f32"};
+    return tool_choice(value, names, 2) == 0 ? HKE_ACTIVATIONS_Q8 : HKE_ACTIVATIONS_F32;
 }
 
 static void set_engine_option(void *to, int option, const char *value)
@@ -37,7 +34,7 @@ static void set_engine_option(void *to, int option, const char *value)
         o->context.activations = parse_activations(value);
         break;
     case OPT_BATCH:
-        o->context.batch = tool_uint("batch", value, 1, HKE_MAX_BATCH);
+        o->context.batch = tool_uint(value, 1, HKE_MAX_BATCH);
         break;
     case OPT_HUGE_PAGES:
         o->context.huge_pages = true;

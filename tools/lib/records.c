@@ -153,16 +153,32 @@ static void warn_record_state(const struct hk_file *f, size_t i)
     free(states);
 }
 
+enum hk_status record_find(const struct hk_file *f, struct hk_bytes name, size_t *out,
+                           struct hk_error *err)
+{
+    struct tool_nearest s;
+    enum hk_status st = hk_record_find(f, name, out, err);
+    if (st != HK_E_MISSING)
+        return st;
+    tool_nearest_begin(&s, name);
+    for (size_t i = 0; i < hk_record_count(f); i++)
+        tool_nearest_try(&s, hk_record_at(f, i)->name);
+    const char *hint = tool_nearest_hint(&s, "");
+    return *hint == '\0' ? st
+                         : hk_fail(err, st, HK_NO_OFFSET, "no record %.*s%s", HK_STR(name), hint);
+}
+
 enum hk_status record_named(const struct hk_file *f, const char *word, struct hk_merge_item *out,
                             struct hk_error *err)
 {
     struct hk_merge_item item = {0, 1};
     const char *equals = strrchr(word, '=');
-    enum hk_status st = hk_record_find(f, hk_bytes_of(word), &item.record, err);
+    enum hk_status st = record_find(f, hk_bytes_of(word), &item.record, err);
     if (st == HK_E_MISSING && equals != NULL) {
-        item.scale = tool_double("adapter", equals + 1, -1e6, 1e6);
-        st = hk_record_find(f, (struct hk_bytes){(const uint8_t *)word, (size_t)(equals - word)},
-                            &item.record, err);
+        tool_value_begin("adapter %.*s", (int)(equals - word), word);
+        item.scale = tool_double(equals + 1, -1e6, 1e6);
+        st = record_find(f, (struct hk_bytes){(const uint8_t *)word, (size_t)(equals - word)},
+                         &item.record, err);
     }
     if (st != HK_OK)
         return st;

@@ -14,6 +14,9 @@ void records_put(struct tool_json_out *o, const char *key, const struct hk_file 
 /* Print all records as a table. */
 void records_table(const struct hk_file *f);
 
+/* hk_record_find(), whose error suggests the name that is nearest. */
+enum hk_status record_find(const struct hk_file *f, struct hk_bytes name, size_t *out,
+                           struct hk_error *err);
 /* The last record of F that WORD names, NAME or NAME=SCALE (a name may contain "="), and the scale,
  * 1 where there is none. HK_E_MISSING: there is no such record. A record that is not in effect is
  * taken too, and a line on standard error says so. A scale that is no number is a usage error. */

@@ -27,7 +27,7 @@ unsigned tool_threads(void)
 
 unsigned tool_threads_option(const char *value)
 {
-    return (unsigned)tool_uint("threads", value, 1, HKE_MAX_THREADS);
+    return (unsigned)tool_uint(value, 1, HKE_MAX_THREADS);
 }
 
 /* ---- the loop ---- */

@@ -1,8 +1,8 @@
 /* tool.c: options of every program. They come from one table per program, which is also what --help
- * prints; nothing here depends on the environment (getopt obeys POSIXLY_CORRECT). */
+ * prints; what their values are is in tool_value.c. Nothing here depends on the environment (getopt
+ * obeys POSIXLY_CORRECT). */
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,9 +123,26 @@ static void print_options_table(const struct tool *t)
 
 /* ---- parsing ---- */
 
+/* ": did you mean --NAME?" of what was typed as WORD, or nothing. */
+static const char *option_hint(const struct tool *t, struct hk_bytes word, struct tool_nearest *s)
+{
+    const struct tool_option *o;
+    tool_nearest_begin(s, word);
+    for (size_t i = 0; (o = option_at(t, i)) != NULL; i++) {
+        if (word.n == 1 && o->letter == (char)word.p[0]) {
+            s->best = word;
+            s->distance = 0;
+            return tool_nearest_hint(s, "-");
+        }
+        tool_nearest_try(s, hk_bytes_of(o->name));
+    }
+    return tool_nearest_hint(s, "--");
+}
+
 static int take_long_option(struct tool_args *a, const char *word, const char **value)
 {
     const struct tool_option *o;
+    struct tool_nearest nearest;
     size_t length = strcspn(word, "=");
     const char *given = word[length] == '=' ? word + length + 1 : NULL;
     for (size_t i = 0; (o = option_at(a->tool, i)) != NULL; i++) {
@@ -136,15 +153,37 @@ static int take_long_option(struct tool_args *a, const char *word, const char **
         if (o->argument != NULL && given == NULL && a->at >= a->argc)
             tool_usage("option --%s needs an argument: %s", o->name, o->argument);
         *value = o->argument != NULL && given == NULL ? a->argv[a->at++] : given;
+        tool_value_begin("--%s", o->name);
         return (int)i;
     }
     if (strcmp(word, "complete-options") == 0) {
         print_options_table(a->tool);
         exit(tool_end(TOOL_OK));
     }
-    tool_usage("unknown option --%.*s", (int)length, word);
+    tool_usage("unknown option --%.*s%s", (int)length, word,
+               option_hint(a->tool, (struct hk_bytes){(const uint8_t *)word, length}, &nearest));
 }
 
+/* WORD, letters with one dash, is no option, or its letter LETTER is none. */
+_Noreturn static void refuse_letters(const struct tool_args *a, const char *word, char letter)
+{
+    struct tool_nearest s;
+    const char *hint = option_hint(a->tool, hk_bytes_of(word + 1), &s);
+    if (letter == word[1])
+        tool_usage("unknown option %s%s", word, hint);
+    tool_usage("unknown option -%c in %s%s", letter, word, hint);
+}
+
+/* A word with one dash that has two. "-force" would be -f, and -o with "rce" where there is one. */
+static void check_dashes(const struct tool_args *a, const char *word)
+{
+    const struct tool_option *o;
+    for (size_t i = 0; (o = option_at(a->tool, i)) != NULL; i++)
+        if (strcmp(o->name, word + 1) == 0)
+            refuse_letters(a, word, word[1]);
+}
+
+/* The option that CLUSTER, what is left of WORD, begins with. */
 static int take_short_option(struct tool_args *a, const char **value)
 {
     const struct tool_option *o;
@@ -154,16 +193,19 @@ static int take_short_option(struct tool_args *a, const char **value)
         if (o->letter != letter)
             continue;
         *value = NULL;
+        tool_value_begin("-%c", letter);
         if (o->argument != NULL) {
             if (rest == NULL && a->at >= a->argc)
                 tool_usage("option -%c needs an argument: %s", letter, o->argument);
+            if (rest != NULL)
+                tool_value_in_word(a->word, rest);
             *value = rest != NULL ? rest : a->argv[a->at++];
             rest = NULL;
         }
         a->cluster = rest;
         return (int)i;
     }
-    tool_usage("unknown option -%c", letter);
+    refuse_letters(a, a->word, letter);
 }
 
 /* Operands move to the front of argv, into places whose words were used. */
@@ -191,6 +233,8 @@ static int take_option(struct tool_args *a, const char **value)
         } else if (word[0] == '-' && word[1] == '-') {
             return take_long_option(a, word + 2, value);
         } else if (word[0] == '-' && word[1] != '\0') {
+            check_dashes(a, word);
+            a->word = word;
             a->cluster = word + 1;
             return take_short_option(a, value);
         } else {
@@ -233,89 +277,4 @@ int tool_next(struct tool_args *a, const char **value)
             obey_common_option(t, option_at(t, n));
     }
     return -1;
-}
-
-/* ---- numbers of options ---- */
-
-/* Digits from *S on; false where there is none or the number does not fit. */
-static bool read_digits(const char **s, uint64_t *v)
-{
-    const char *p = *s;
-    uint64_t sum = 0;
-    for (; *p >= '0' && *p <= '9'; p++)
-        if (__builtin_mul_overflow(sum, 10, &sum) ||
-            __builtin_add_overflow(sum, (uint64_t)(*p - '0'), &sum))
-            return false;
-    bool any = p != *s;
-    *s = p;
-    *v = sum;
-    return any;
-}
-
-static uint64_t check_option_range(const char *name, const char *value, uint64_t v, uint64_t least,
-                                   uint64_t most)
-{
-    if (v < least || v > most)
-        tool_usage("--%s: %s is not in %llu..%llu", name, value, (unsigned long long)least,
-                   (unsigned long long)most);
-    return v;
-}
-
-uint64_t tool_uint(const char *name, const char *value, uint64_t least, uint64_t most)
-{
-    const char *s = value;
-    uint64_t v;
-    if (!read_digits(&s, &v) || *s != '\0')
-        tool_usage("--%s: not a whole number: %s", name, value);
-    return check_option_range(name, value, v, least, most);
-}
-
-uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t most)
-{
-    static const char suffixes[] = "kMG";
-    const char *s = value;
-    uint64_t v;
-    bool good = read_digits(&s, &v);
-    const char *suffix = *s != '\0' ? strchr(suffixes, *s) : NULL;
-    if (suffix != NULL) {
-        uint64_t unit = UINT64_C(1) << (10 * (suffix - suffixes + 1));
-        good = good && !__builtin_mul_overflow(v, unit, &v);
-        s++;
-    }
-    if (!good || *s != '\0')
-        tool_usage("--%s: not a size (a whole number, perhaps with k, M or G): %s", name, value);
-    return check_option_range(name, value, v, least, most);
-}
-
-uint64_t tool_max_output(const char *value)
-{
-    return tool_size("max-output", value, 1, INT64_MAX);
-}
-
-uint32_t tool_align(const char *value)
-{
-    uint64_t n = tool_uint("align", value, 1, HK_MAX_ALIGNMENT);
-    if ((n & (n - 1)) != 0)
-        tool_usage("--align takes a power of two, not %llu", (unsigned long long)n);
-    return (uint32_t)n;
-}
-
-enum hk_type tool_dense_type(const char *value)
-{
-    const struct hk_type_info *info = hk_type_by_name(value);
-    if (info == NULL || info->type > HK_TYPE_BF16)
-        tool_usage("--type takes f32, f16 or bf16, not '%s'", value);
-    return (enum hk_type)info->type;
-}
-
-double tool_double(const char *name, const char *value, double least, double most)
-{
-    char *end;
-    bool plain = value[strspn(value, "0123456789.eE+-")] == '\0' && value[0] != '\0';
-    double v = plain ? strtod(value, &end) : 0;
-    if (!plain || *end != '\0' || !isfinite(v))
-        tool_usage("--%s: not a number: %s", name, value);
-    if (v < least || v > most)
-        tool_usage("--%s: %s is not in %g..%g", name, value, least, most);
-    return v;
 }

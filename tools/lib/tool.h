@@ -51,7 +51,8 @@ struct tool_args {
     char **operands;
     int operand_count;
     int at;              /* the next word to look at */
-    const char *cluster; /* what is left of a word of short options */
+    const char *word;    /* of short options, */
+    const char *cluster; /* and what is left of it */
 };
 
 /* Start a program: remembers its name for messages, ignores SIGPIPE and SIGXFSZ so that a closed
@@ -68,12 +69,36 @@ int tool_next(struct tool_args *args, const char **value);
 /* Print what -h prints; returns the exit status. */
 int tool_help(const struct tool *tool);
 
-/* Numbers of options; a malformed one is reported as usage error and exits 2. NAME is the
- * option's. */
-uint64_t tool_uint(const char *name, const char *value, uint64_t least, uint64_t most);
-double tool_double(const char *name, const char *value, double least, double most);
-/* Size with an optional suffix k, M, G (1024) */
-uint64_t tool_size(const char *name, const char *value, uint64_t least, uint64_t most);
+/* ---- values: of the option that tool_next() has just returned, or what else was named. A
+ * malformed one is a usage error, exit 2, that names the option as it was typed ---- */
+
+uint64_t tool_uint(const char *value, uint64_t least, uint64_t most);
+double tool_double(const char *value, double least, double most);
+/* Bytes: a number, which may have a fraction, and a unit: k, K, KiB 1024, kB 1000, M, MiB, MB... */
+uint64_t tool_size(const char *value, uint64_t least, uint64_t most);
+/* Which of COUNT names it is. */
+size_t tool_choice(const char *value, const char *const *names, size_t count);
+/* The usage error for any other value: "-n: TEXT". */
+_Noreturn void tool_refuse_value(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* What is read next is the value of this, such as the name of an operand. (tool_next() calls it.)
+ */
+void tool_value_begin(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* And VALUE is the end of WORD, a word of letters that may have been meant as one option. */
+void tool_value_in_word(const char *word, const char *value);
+
+/* ---- names that were mistyped ---- */
+
+/* The one of some names that is nearest to a word; all are borrowed. */
+struct tool_nearest {
+    struct hk_bytes word, best, begun;
+    unsigned distance;
+    size_t begun_count; /* names that begin as the word does, or the word as they do */
+    char hint[192];
+};
+void tool_nearest_begin(struct tool_nearest *s, struct hk_bytes word);
+void tool_nearest_try(struct tool_nearest *s, struct hk_bytes name);
+/* ": did you mean BEFORE and the name?"; "" where none is near. */
+const char *tool_nearest_hint(struct tool_nearest *s, const char *before);
 
 /* ---- options that several programs take: described here, once, with what reads their values ----
  */
