@@ -326,14 +326,18 @@ struct hk_merge_item {
     double scale;  /* times the adapter's own */
 };
 
-/* Write F, a .hk, to OUT with the COUNT records of ITEMS folded into the tensors that they change,
- * in order; those become TYPE (f32, f16, bf16), all others stay as they are. The new file has no
- * appendix; its metadata say under hk.merged (json) what was folded in. HK_E_UNSUPPORTED: a record,
- * or something in it, cannot be applied. A delta's tensors have the names of the base's. */
+/* What is done with a merged model, such as hk_convert() or hk_save(): it is an open file until
+ * this returns. */
+typedef enum hk_status hk_merged_fn(void *arg, struct hk_file *merged, struct hk_error *err);
+
+/* Give USE the model F, a .hk, with the COUNT records of ITEMS folded into the tensors that they
+ * change, in order; those become TYPE (f32, f16, bf16), all others stay as they are. It has no
+ * appendix; its metadata say under hk.merged (json) what was folded in. The status is that of USE,
+ * or HK_E_UNSUPPORTED: a record, or something in it, cannot be applied. A delta's tensors have the
+ * names of the base's. MAX_OUTPUT: as in struct hk_convert_options, of what is decoded. */
 HK_API HK_MUST enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items,
-                                       size_t count, enum hk_type type,
-                                       const struct hk_convert_options *opt, struct hk_out *out,
-                                       struct hk_error *err);
+                                       size_t count, enum hk_type type, uint64_t max_output,
+                                       hk_merged_fn *use, void *arg, struct hk_error *err);
 
 /* ---- UTF-8, as RFC 3629 has it: nothing overlong, no surrogates ---- */
 

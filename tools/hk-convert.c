@@ -1,6 +1,5 @@
 /* hk-convert: a model in one format as a file, a set of shards or a directory in another. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tools/convert.h"
 
@@ -44,18 +43,6 @@ static const struct tool tool = {
 
 /* ---- options ---- */
 
-/* The directory of an adapter is PEFT's, that of a model HF's. */
-static void set_convert_format(struct convert_job *j, const char *value)
-{
-    static const char *const names[] = {"hk", "gguf", "safetensors", "hf", "peft"};
-    static const enum hk_format formats[] = {HK_FORMAT_HK, HK_FORMAT_GGUF, HK_FORMAT_SAFETENSORS,
-                                             HK_FORMAT_HF, HK_FORMAT_HF};
-    const size_t choice = tool_choice(value, names, sizeof names / sizeof *names);
-    j->to_given = true;
-    j->peft = strcmp(value, "peft") == 0;
-    j->to = formats[choice];
-}
-
 static uint64_t parse_room(const char *value)
 {
     const uint64_t size = tool_size(value, 0, UINT64_C(4) << 30);
@@ -97,29 +84,14 @@ static void set_convert_option(struct convert_job *j, int option, const char *va
         j->options.split_size = tool_size(value, 1, INT64_MAX);
         break;
     case OPT_TO:
-        set_convert_format(j, value);
+        j->to_given = true;
+        j->to = tool_format(value, &j->peft);
         break;
     case OPT_TYPE:
         j->options.dense = tool_dense_type(value);
         j->options.decode = true;
         break;
     }
-}
-
-static bool path_ends_in(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), m = strlen(suffix);
-    return n >= m && strcmp(path + n - m, suffix) == 0;
-}
-
-static enum hk_format format_of_path(const char *path)
-{
-    struct stat st;
-    enum hk_format format;
-    if (hk_format_by_extension(path, &format) && format != HK_FORMAT_HK)
-        return format;
-    return path_ends_in(path, "/") || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) ? HK_FORMAT_HF
-                                                                                    : HK_FORMAT_HK;
 }
 
 static void check_adapter_options(const struct convert_job *j)
@@ -153,10 +125,9 @@ static void check_convert_use(const struct convert_job *j)
         tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
     if (j->options.room != 0 && !(traits & HK_TRAIT_RECORDS))
         tool_usage("--room is for hk: metadata of %s cannot grow in place", hk_format_name(j->to));
-    if (tool_is_standard(j->out) && ((traits & HK_TRAIT_DIRECTORY) || j->options.split_size > 0))
-        tool_usage("standard output is one file, not several");
-    if (path_ends_in(j->out, ".index.json"))
-        tool_usage("%s is the name of an index, not of a model", j->out);
+    if (tool_is_standard(j->out) && j->options.split_size > 0)
+        tool_usage("standard output is one file, not several: name one for --split-size");
+    tool_check_format(j->out, j->to);
 }
 
 /* ---- the program ---- */
@@ -211,8 +182,10 @@ int main(int argc, char **argv)
     j.options.arg = &j;
     j.in = args.operands[0];
     j.out = args.operands[1];
-    if (!j.to_given)
-        j.to = format_of_path(j.out);
+    j.to = tool_output_format(j.out, j.to_given ? &j.to : NULL);
     check_convert_use(&j);
-    return tool_end(convert_input(&j));
+    const int status = convert_input(&j);
+    if (status == TOOL_OK)
+        tool_note_format(j.out, j.to, j.to_given);
+    return tool_end(status);
 }

@@ -254,6 +254,31 @@ static void set_dequant_option(struct job *j, int option, const char *value)
     }
 }
 
+/* Of a file called PATH; raw where the name says nothing. */
+static enum dequant_form form_of_path(const char *path)
+{
+    static const struct {
+        const char *extension;
+        enum dequant_form form;
+    } forms[] = {{".json", DEQUANT_JSON}, {".npy", DEQUANT_NPY}, {".txt", DEQUANT_TEXT}};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof forms / sizeof *forms; i++)
+        if (strcmp(dot, forms[i].extension) == 0)
+            return forms[i].form;
+    return DEQUANT_RAW;
+}
+
+static int dequant_one(struct job *j, const struct hk_file *f, const char *name)
+{
+    const enum dequant_form named = form_of_path(j->output);
+    if (j->form == DEQUANT_RAW)
+        j->form = named;
+    const int status = dequant_named(j, f, name);
+    if (status == TOOL_OK && named != DEQUANT_RAW && named != j->form)
+        tool_note(j->output, "not written as its extension says");
+    return status;
+}
+
 static void check_dequant_operands(const struct job *j, const struct tool_args *args)
 {
     if (args->operand_count == 0)
@@ -281,7 +306,7 @@ int main(int argc, char **argv)
     struct hk_error err;
     if (tool_open(&f, j.input, &err) != HK_OK)
         return tool_end(tool_error(j.input, &err));
-    int status = j.dir != NULL ? dequant_all(&j, f) : dequant_named(&j, f, args.operands[1]);
+    int status = j.dir != NULL ? dequant_all(&j, f) : dequant_one(&j, f, args.operands[1]);
     hk_close(&f);
     return tool_end(status);
 }

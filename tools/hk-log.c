@@ -91,6 +91,9 @@ static enum hk_status open_record_adapter(const struct job *j, struct hk_file **
     }
     if (st == HK_OK)
         st = hk_out_open(&o, out, err);
+    if (st == HK_E_FORMAT)
+        st = hk_fail(err, HK_E_UNSUPPORTED, hk_record_at(f, i)->offset,
+                     "record %zu is not an adapter of a known form; --raw writes its bytes", i);
     hk_out_discard(&o);
     return st;
 }
@@ -129,8 +132,10 @@ static int extract_adapter(const struct job *j, const struct hk_file *f, size_t 
         tool_die_if_stopped();
     }
     hk_close(&payload);
-    if (st == HK_OK)
+    if (st == HK_OK) {
+        tool_note_format(j->out, strcmp(j->to, "gguf") == 0 ? HK_FORMAT_GGUF : HK_FORMAT_HF, true);
         return TOOL_OK;
+    }
     return tool_error(st == HK_E_IO || st == HK_E_USE ? j->out : j->file, &err);
 }
 
@@ -151,16 +156,26 @@ static int extract_payload(const struct job *j, const struct hk_file *f, size_t 
     return tool_error(status == HK_E_IO ? j->out : j->file, &err);
 }
 
-static int extract_record(const struct job *j, const struct hk_file *f)
+/* An adapter whose output is called so is written so; other records are what they are. */
+static const char *form_of_output(const struct job *j, const struct hk_record *r)
+{
+    if (j->to != NULL || j->raw || r->type != HK_RECORD_LORA_ADAPTER)
+        return j->to;
+    const enum hk_format format = tool_output_format(j->out, NULL);
+    return format == HK_FORMAT_GGUF ? "gguf" : format == HK_FORMAT_HF ? "peft" : NULL;
+}
+
+static int extract_record(struct job *j, const struct hk_file *f)
 {
     struct hk_error err;
     size_t i;
     if (find_record_of_word(f, j->record, &i, &err) != HK_OK)
         return tool_error(j->file, &err);
+    j->to = form_of_output(j, hk_record_at(f, i));
     return j->to != NULL ? extract_adapter(j, f, i) : extract_payload(j, f, i);
 }
 
-static int show_or_extract(const struct job *j)
+static int show_or_extract(struct job *j)
 {
     struct hk_file *f;
     struct hk_error err;

@@ -1,10 +1,10 @@
-/* hk-merge: fold adapters and deltas of the version history into the tensors of a new .hk. */
+/* hk-merge: fold adapters and deltas of the version history into the tensors of a new model. */
 #include <stdlib.h>
 
 #include "libhkfmt/hkmodel.h"
 #include "tools/lib/records.h"
 
-enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TYPE };
+enum { OPT_ADAPTER, OPT_ALIGN, OPT_FORCE, OPT_MAX_OUTPUT, OPT_TO, OPT_TYPE };
 
 static const struct tool_option options[] = {
     [OPT_ADAPTER] = {"adapter", 'a', "NAME[=SCALE]",
@@ -12,13 +12,14 @@ static const struct tool_option options[] = {
     [OPT_ALIGN] = TOOL_OPTION_ALIGN,
     [OPT_FORCE] = TOOL_OPTION_FORCE,
     [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
+    [OPT_TO] = {"to", 0, "FORMAT", "write hk, gguf, safetensors or hf, whatever OUT is called"},
     [OPT_TYPE] = {"type", 0, "TYPE", "store changed tensors as f32, f16 (default) or bf16"},
 };
 
 static const struct tool tool = {
     .name = "hk-merge",
     .operands = "FILE OUT",
-    .about = "Fold adapters and deltas of the version history into the tensors of a new .hk.",
+    .about = "Fold adapters and deltas of the version history into the tensors of a new model.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -28,7 +29,8 @@ struct job {
     const char **names; /* of --adapter, NAME or NAME=SCALE */
     size_t name_count;
     enum hk_type type;
-    bool force;
+    enum hk_format to;
+    bool to_given, force, writing; /* writing: what fails is the output */
     struct hk_convert_options convert;
     struct hk_merge_item *items;
     size_t count;
@@ -91,19 +93,47 @@ static enum hk_status choose_merged_records(struct job *j, const struct hk_file 
     return status == HK_OK && j->count == 0 ? no_active_error(f, others, err) : status;
 }
 
-static int write_merged(struct job *j, struct hk_file *f)
+static enum hk_status write_merged_file(struct job *j, struct hk_file *merged, struct hk_error *err)
 {
     struct hk_out *out;
+    j->writing = true;
+    enum hk_status st = tool_create(&out, j->out, j->in, j->force, err);
+    if (st != HK_OK)
+        return st;
+    st = hk_convert(merged, j->to, &j->convert, out, err);
+    j->writing = st == HK_OK || st == HK_E_IO;
+    if (st == HK_OK)
+        return hk_out_commit(&out, err);
+    hk_out_discard(&out);
+    return st;
+}
+
+static enum hk_status save_merged_directory(struct job *j, struct hk_file *merged,
+                                            struct hk_error *err)
+{
+    j->convert.replace = j->force;
+    j->convert.stop = tool_catch_stop();
+    const enum hk_status st = hk_save(merged, j->out, j->to, &j->convert, err);
+    tool_die_if_stopped();
+    j->writing = st == HK_E_IO || st == HK_E_USE;
+    return st;
+}
+
+static enum hk_status write_merged(void *arg, struct hk_file *merged, struct hk_error *err)
+{
+    struct job *j = arg;
+    return hk_format_traits(j->to) & HK_TRAIT_DIRECTORY ? save_merged_directory(j, merged, err)
+                                                        : write_merged_file(j, merged, err);
+}
+
+static int merge_records(struct job *j, struct hk_file *f)
+{
     struct hk_error err;
-    if (choose_merged_records(j, f, &err) != HK_OK)
-        return tool_error(j->in, &err);
-    if (tool_create(&out, j->out, j->in, j->force, &err) != HK_OK)
-        return tool_error(j->out, &err);
-    if (hk_merge(f, j->items, j->count, j->type, &j->convert, out, &err) != HK_OK) {
-        hk_out_discard(&out);
-        return tool_error(err.status == HK_E_IO ? j->out : j->in, &err);
-    }
-    return hk_out_commit(&out, &err) == HK_OK ? TOOL_OK : tool_error(j->out, &err);
+    if (choose_merged_records(j, f, &err) == HK_OK &&
+        hk_merge(f, j->items, j->count, j->type, j->convert.max_output, write_merged, j, &err) ==
+            HK_OK)
+        return TOOL_OK;
+    return tool_error(j->writing ? tool_output_name(j->out) : j->in, &err);
 }
 
 static int merge_model(struct job *j)
@@ -112,7 +142,7 @@ static int merge_model(struct job *j)
     struct hk_error err;
     if (tool_open(&f, j->in, &err) != HK_OK)
         return tool_error(j->in, &err);
-    int status = write_merged(j, f);
+    int status = merge_records(j, f);
     free(j->items);
     hk_close(&f);
     return status;
@@ -130,6 +160,38 @@ static void show_merge_loss(void *arg, const char *text)
     tool_warn_lost(j->out, text);
 }
 
+static void set_merge_option(struct job *j, int option, const char *value)
+{
+    switch (option) {
+    case OPT_ADAPTER:
+        j->names[j->name_count++] = value;
+        break;
+    case OPT_ALIGN:
+        j->convert.alignment = tool_align(value);
+        break;
+    case OPT_FORCE:
+        j->force = true;
+        break;
+    case OPT_MAX_OUTPUT:
+        j->convert.max_output = tool_max_output(value);
+        break;
+    case OPT_TO:
+        j->to_given = true;
+        j->to = tool_format(value, NULL);
+        break;
+    default:
+        j->type = tool_dense_type(value);
+    }
+}
+
+static void settle_merge_output(struct job *j)
+{
+    j->to = tool_output_format(j->out, j->to_given ? &j->to : NULL);
+    tool_check_format(j->out, j->to);
+    if (j->convert.alignment != 0 && !(hk_format_traits(j->to) & HK_TRAIT_ALIGNED))
+        tool_usage("--align is for hk and gguf: %s has no alignment", hk_format_name(j->to));
+}
+
 int main(int argc, char **argv)
 {
     struct job j = {.type = HK_TYPE_F16,
@@ -143,23 +205,16 @@ int main(int argc, char **argv)
     j.names = calloc((size_t)argc + 1, sizeof *j.names);
     if (j.names == NULL)
         tool_nomem();
-    for (int o; (o = tool_next(&args, &value)) >= 0;) {
-        if (o == OPT_ADAPTER)
-            j.names[j.name_count++] = value;
-        else if (o == OPT_ALIGN)
-            j.convert.alignment = tool_align(value);
-        else if (o == OPT_FORCE)
-            j.force = true;
-        else if (o == OPT_MAX_OUTPUT)
-            j.convert.max_output = tool_max_output(value);
-        else
-            j.type = tool_dense_type(value);
-    }
+    for (int o; (o = tool_next(&args, &value)) >= 0;)
+        set_merge_option(&j, o, value);
     if (args.operand_count != 2)
         tool_usage("need FILE and OUT, got %d", args.operand_count);
     j.in = args.operands[0];
     j.out = args.operands[1];
+    settle_merge_output(&j);
     const int status = merge_model(&j);
+    if (status == TOOL_OK)
+        tool_note_format(j.out, j.to, j.to_given);
     free(j.names);
     return tool_end(status);
 }

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "libhkfmt/adapter/adapter.h"
-#include "libhkfmt/base/options.h"
-#include "libhkfmt/convert/convert.h"
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
@@ -373,25 +371,22 @@ static void free_merge(struct merging *m)
 }
 
 enum hk_status hk_merge(struct hk_file *f, const struct hk_merge_item *items, size_t count,
-                        enum hk_type type, const struct hk_convert_options *given,
-                        struct hk_out *out, struct hk_error *err)
+                        enum hk_type type, uint64_t max_output, hk_merged_fn *use, void *arg,
+                        struct hk_error *err)
 {
-    struct hk_convert_options opt;
     struct merging m = {.count = count, .type = type};
     if (f->format != HK_FORMAT_HK || count == 0 || type > HK_TYPE_BF16)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        f->format != HK_FORMAT_HK ? "only a .hk has records to merge"
                        : count == 0              ? "no record to merge"
                                                  : "merged tensors are f32, f16 or bf16");
-    enum hk_status st = hk_read_options(&opt, sizeof opt, given, err);
-    if (st == HK_OK)
-        st = prepare_merge(&m, f, err);
+    enum hk_status st = prepare_merge(&m, f, err);
     if (st == HK_OK) {
-        m.v->max_output = opt.max_output;
+        m.v->max_output = max_output;
         st = apply_items(&m, items, err);
     }
     if (st == HK_OK)
-        st = hk_write_as(m.v->file, HK_FORMAT_HK, &opt, out, err);
+        st = use(arg, m.v->file, err);
     free_merge(&m);
     return st;
 }

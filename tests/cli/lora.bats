@@ -333,7 +333,7 @@ ROWS
         assert_fails "$want" "$said"
     done <<'ROWS'
 1 adapter -x e --to gguf -o out.gguf
-1 safetensors -x b --to gguf -o out.gguf
+1 --raw -x b --to gguf -o out.gguf
 1 record -x c --to gguf -o out.gguf
 2 --output -x a --to peft
 2 --raw -x a --raw --to gguf -o out.gguf

@@ -20,6 +20,11 @@ static void append(const char *path, struct hk_bytes payload)
     fuzz_must(hk_append_commit(&a, &err), &err, "a record is appended");
 }
 
+static enum hk_status write_fuzzed_merge(void *out, struct hk_file *merged, struct hk_error *err)
+{
+    return hk_convert(merged, HK_FORMAT_HK, NULL, out, err);
+}
+
 static void merge(struct hk_file *f)
 {
     const struct hk_merge_item item = {.record = 0, .scale = 1};
@@ -28,7 +33,7 @@ static void merge(struct hk_file *f)
     struct hk_error err;
     int fd = fuzz_file((struct hk_bytes){0});
     fuzz_must(hk_out_fd(&out, fd, &err), &err, "an output");
-    if (fuzz_may(hk_merge(f, &item, 1, HK_TYPE_F32, NULL, out, &err), &err)) {
+    if (fuzz_may(hk_merge(f, &item, 1, HK_TYPE_F32, 0, write_fuzzed_merge, out, &err), &err)) {
         fuzz_must(hk_out_commit(&out, &err), &err, "a merged file is written");
         fuzz_must(hk_open_fd(&merged, fd, &err), &err, "a merged file opens");
         fuzz_require(hk_tensor_count(merged) >= hk_tensor_count(f), "merging loses no tensor");

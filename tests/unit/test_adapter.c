@@ -107,15 +107,19 @@ static struct hk_file *with_record(const char *arch, struct mini_change change, 
     return f;
 }
 
+static enum hk_status write_merged_hk(void *out, struct hk_file *merged, struct hk_error *err)
+{
+    return hk_convert(merged, HK_FORMAT_HK, NULL, out, err);
+}
+
 static enum hk_status merge(struct hk_file *f, double scale, struct hk_file **merged,
                             struct hk_error *err)
 {
-    const struct hk_convert_options opt = {.size = sizeof opt};
     struct hk_out *out;
     const int fd = memfd_create("merged", MFD_CLOEXEC);
     mini_must(hk_out_fd(&out, fd, err), err);
-    enum hk_status status =
-        hk_merge(f, &(struct hk_merge_item){0, scale}, 1, HK_TYPE_F32, &opt, out, err);
+    enum hk_status status = hk_merge(f, &(struct hk_merge_item){0, scale}, 1, HK_TYPE_F32, 0,
+                                     write_merged_hk, out, err);
     if (status == HK_OK) {
         mini_must(hk_out_commit(&out, err), err);
         mini_must(hk_open_fd(merged, fd, err), err);

@@ -118,6 +118,16 @@ const char *tool_nearest_hint(struct tool_nearest *s, const char *before);
 /* clang-format on */
 
 uint32_t tool_align(const char *value);
+/* Of --to FORMAT; with PEFT also peft, a directory too, which it then says. */
+enum hk_format tool_format(const char *value, bool *peft);
+/* The format of output PATH: TO, NULL where no --to was given, else the extension of its name, a
+ * directory's, or .hk. */
+enum hk_format tool_output_format(const char *path, const enum hk_format *to);
+/* Usage errors where PATH cannot be of that format. */
+void tool_check_format(const char *path, enum hk_format format);
+/* Note an extension that is none of a format, or of another than FORMAT; GIVEN: there was a --to.
+ */
+void tool_note_format(const char *path, enum hk_format format, bool given);
 /* Of --max-output, for hk_output_limit(). */
 uint64_t tool_max_output(const char *value);
 /* Of --type TYPE: f32, f16 or bf16. */
