@@ -151,8 +151,8 @@ static enum hk_status open_bench_model(struct bench *b, size_t positions, struct
     enum hk_status st = engine_options_open(&b->o->engine, b->o->path, &b->file, &b->model, err);
     if (st == HK_OK && positions > hke_model_params(b->model)->context)
         st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
-                     "prompt or decoding needs %zu positions, the model has %u", positions,
-                     hke_model_params(b->model)->context);
+                     "--prefill, --decode and --depth need %zu positions, the model has %u",
+                     positions, hke_model_params(b->model)->context);
     return st;
 }
 

@@ -354,9 +354,9 @@ int main(int argc, char **argv)
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         take_append_option(&j, o, value);
-    if (args.operand_count != 1)
-        tool_usage("need one FILE, got %d", args.operand_count);
-    check_new_records(&j);
+    if (args.operand_count > 0)
+        check_new_records(&j);
+    tool_check_operands(&args, "FILE");
     j.file = args.operands[0];
     tool_check_in_place(j.file);
     const int status = append_records(&j);

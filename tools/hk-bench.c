@@ -117,8 +117,7 @@ static void parse_bench_options(struct bench_options *o, int argc, char **argv)
     make_size_list(&o->depth, argc);
     for (int option; (option = tool_next(&args, &value)) >= 0;)
         set_bench_option(o, (enum option)option, value);
-    if (args.operand_count != 1)
-        tool_usage("need one FILE, got %d", args.operand_count);
+    tool_check_operands(&args, "FILE");
     o->path = args.operands[0];
     set_bench_defaults(o);
 }

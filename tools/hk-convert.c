@@ -177,8 +177,7 @@ int main(int argc, char **argv)
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_convert_option(&j, o, value);
-    if (args.operand_count != 2)
-        tool_usage("need IN and OUT, got %d", args.operand_count);
+    tool_check_operands(&args, "IN OUT");
     j.options.arg = &j;
     j.in = args.operands[0];
     j.out = args.operands[1];

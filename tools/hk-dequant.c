@@ -281,14 +281,12 @@ static int dequant_one(struct job *j, const struct hk_file *f, const char *name)
 
 static void check_dequant_operands(const struct job *j, const struct tool_args *args)
 {
-    if (args->operand_count == 0)
+    if (j->dir != NULL && args->operand_count == 0)
         tool_usage("need a FILE");
     if (j->dir != NULL && (j->rows || j->output != NULL || args->operand_count > 1))
         tool_usage("--all takes one FILE, and no TENSOR, --rows or --output");
-    if (j->dir == NULL && args->operand_count == 1)
-        tool_usage("need a TENSOR");
-    if (args->operand_count > 2)
-        tool_usage("need one TENSOR, got %d", args->operand_count - 1);
+    if (j->dir == NULL)
+        tool_check_operands(args, "FILE TENSOR");
 }
 
 int main(int argc, char **argv)

@@ -153,8 +153,7 @@ int main(int argc, char **argv)
         else
             set_diff_option(&o, option, value);
     }
-    if (args.operand_count != 2)
-        tool_usage("need A and B, got %d", args.operand_count);
+    tool_check_operands(&args, "A B");
     if (o.brief && o.json)
         tool_usage("--brief and --json exclude each other");
     if (o.parts == 0)

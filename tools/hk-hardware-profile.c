@@ -56,7 +56,7 @@ static bool parse_profile_options(int argc, char **argv)
     while (tool_next(&args, &value) == OPT_TABLE)
         table = true;
     if (args.operand_count > 0)
-        tool_usage("takes no operands: %s", args.operands[0]);
+        tool_usage("unexpected operand %s: takes none", args.operands[0]);
     return table;
 }
 

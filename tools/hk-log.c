@@ -227,8 +227,7 @@ int main(int argc, char **argv)
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_log_option(&j, o, value);
-    if (args.operand_count != 1)
-        tool_usage("need one FILE, got %d", args.operand_count);
+    tool_check_operands(&args, "FILE");
     if (j.record == NULL && (j.raw || j.force || j.to != NULL || !tool_is_standard(j.out)))
         tool_usage("--raw, --to, --output and --force need --extract");
     if (j.raw && j.to != NULL)

@@ -71,10 +71,14 @@ static enum hk_status no_active_error(const struct hk_file *f, size_t others, st
                        "no active adapter or delta to merge, %zu inactive: --adapter NAME merges "
                        "one, hk-append --activate NAME activates it",
                        others);
+    if (hk_record_count(f) == 0)
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                       "no active adapter or delta to merge: the file has no records, hk-append "
+                       "adds them");
     return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
-                   "no active adapter or delta to merge among %zu record%s%s", hk_record_count(f),
-                   hk_record_count(f) == 1 ? "" : "s",
-                   hk_record_count(f) > 0 ? "; hk-convert --no-history writes the base alone" : "");
+                   "no active adapter or delta to merge among %zu record%s; hk-convert "
+                   "--no-history writes the base alone",
+                   hk_record_count(f), hk_record_count(f) == 1 ? "" : "s");
 }
 
 static enum hk_status choose_merged_records(struct job *j, const struct hk_file *f,
@@ -207,8 +211,7 @@ int main(int argc, char **argv)
         tool_nomem();
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_merge_option(&j, o, value);
-    if (args.operand_count != 2)
-        tool_usage("need FILE and OUT, got %d", args.operand_count);
+    tool_check_operands(&args, "FILE OUT");
     j.in = args.operands[0];
     j.out = args.operands[1];
     settle_merge_output(&j);

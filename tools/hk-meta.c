@@ -117,7 +117,9 @@ static int get_key(const struct hk_file *f, const struct job *j)
     else if (type != META_BYTES)
         tool_json_print(metadata_value(kv, true), stdout);
     else if (isatty(STDOUT_FILENO) != 0) {
-        tool_warn(j->path, "key %s: binary data is not written to a terminal", j->words[0]);
+        tool_warn(j->path,
+                  "key %s: binary data is not written to a terminal: redirect it or use --json",
+                  j->words[0]);
         return TOOL_TROUBLE;
     } else
         fwrite(kv->value.p, 1, kv->value.n, stdout);

@@ -83,8 +83,7 @@ static void parse_perplexity_options(struct perplexity *p, int argc, char **argv
     tool_begin_group(&args, &tool, &p->engine, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;)
         set_perplexity_option(p, (enum option)o, value);
-    if (args.operand_count != 1)
-        tool_usage("need one FILE, got %d", args.operand_count);
+    tool_check_operands(&args, "FILE");
     p->path = args.operands[0];
     if (tool_is_standard(p->path))
         tool_usage("the model cannot be standard input: the text is read from there");

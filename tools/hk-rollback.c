@@ -59,9 +59,9 @@ int main(int argc, char **argv)
         else
             how |= o == OPT_REPAIR ? HK_ROLLBACK_REPAIR : HK_ROLLBACK_DRY_RUN;
     const int wanted = (how & HK_ROLLBACK_REPAIR) != 0 ? 1 : 2;
-    if (args.operand_count != wanted)
-        tool_usage(wanted == 1 ? "--repair takes one FILE and no GENERATION"
-                               : "need FILE and GENERATION");
+    if (wanted == 1 && args.operand_count == 2)
+        tool_usage("--repair takes one FILE and no GENERATION");
+    tool_check_operands(&args, wanted == 1 ? "FILE" : "FILE GENERATION");
     const char *file = args.operands[0];
     tool_check_in_place(file);
     uint32_t generation = 0;

@@ -110,8 +110,7 @@ int main(int argc, char **argv)
         else
             *(o == OPT_KEY ? &j.key : &j.out) = value;
     }
-    if (args.operand_count != 1)
-        tool_usage("need one FILE, got %d", args.operand_count);
+    tool_check_operands(&args, "FILE");
     if (j.key == NULL)
         tool_usage("need --key: openssl genpkey -algorithm ed25519 makes a key");
     j.file = args.operands[0];

@@ -1,5 +1,6 @@
 /* hk-verify: check every rule of the format; each fault to standard error, a JSON report per file.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,6 +240,8 @@ static int verify_signature(struct check *c, const char *path, struct hk_verify_
     c->signature = named != NULL ? named : beside;
     if (failed == HK_OK)
         failed = check_signature(c, path, r, &about, &err);
+    if (failed == HK_E_IO && err.sys == ENOENT && named == NULL && about == beside)
+        failed = hk_fail(&err, HK_E_IO, HK_NO_OFFSET, "is not there; --signature names another");
     if (failed == HK_E_IO || failed == HK_E_NOMEM)
         status = tool_error(about, &err);
     else if (failed != HK_OK)

@@ -112,7 +112,7 @@ _Noreturn static void open_manual(const char *word)
         snprintf(page, sizeof page, "hk-%s", known_program(word));
     restore_default_signals();
     execlp("man", "man", page, (char *)NULL);
-    tool_warn(NULL, "cannot run man: %s", strerror(errno));
+    tool_warn(NULL, "cannot run man: %s; %s --help lists the options", strerror(errno), page);
     exit(TOOL_TROUBLE);
 }
 
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     words[args.operand_count] = NULL;
     if (strcmp(words[0], "help") != 0)
         run_program(known_program(words[0]), words);
-    if (args.operand_count > 1)
+    if (args.operand_count > 1 && words[1][0] != '-')
         open_manual(words[1]);
     return tool_help(&tool);
 }

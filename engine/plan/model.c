@@ -154,7 +154,7 @@ static enum hk_status fail_to_lock(uint64_t size, int sys, struct hk_error *err)
         return hk_fail_sys(err, sys, "cannot lock the weights in memory");
     return hk_fail_sys(err, sys,
                        "cannot lock the weights in memory, %llu KiB: the limit RLIMIT_MEMLOCK is "
-                       "%llu KiB",
+                       "%llu KiB (ulimit -l)",
                        (unsigned long long)(size >> 10), (unsigned long long)limit.rlim_cur >> 10);
 }
 

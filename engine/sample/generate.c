@@ -20,8 +20,8 @@ static enum hk_status check_prompt_fits(const struct hke_context *c,
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "the prompt is empty");
     if (opt->prompt_count > positions)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
-                       "the prompt has %zu tokens, the context %zu positions", opt->prompt_count,
-                       positions);
+                       "the prompt has %zu tokens, the context %zu positions; --ctx sets more",
+                       opt->prompt_count, positions);
     return HK_OK;
 }
 

@@ -246,8 +246,8 @@ static enum hk_status choose_weights(const struct listing *l, struct hk_error *e
         return HK_OK;
     if (w->whole)
         return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
-                       "both '%s' and '%s' are there, and no %s: it is open which are meant",
-                       whole_name, w->names[0], index_name);
+                       "ambiguous weights: both '%s' and '%s', and no %s", whole_name, w->names[0],
+                       index_name);
     if (w->count > 0)
         return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no %s that tells what '%s' is part of",
                        index_name, w->names[0]);

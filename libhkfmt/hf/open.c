@@ -69,8 +69,8 @@ static enum hk_status check_weight_names(const struct opening *o, const struct h
             part++;
         if (part == f->part_count || strcmp(f->parts[part].name, w->names[i]) != 0)
             return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
-                           "'%s' is there, but model.safetensors.index.json does not name it: it "
-                           "is open which weights are meant",
+                           "ambiguous weights: '%s' is there, but model.safetensors.index.json "
+                           "does not name it",
                            w->names[i]);
     }
     return HK_OK;

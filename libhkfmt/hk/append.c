@@ -226,7 +226,8 @@ static enum hk_status check_new_record(const struct hk_appender *a, const struct
                        "name of %zu or target of %zu bytes: at most 65535 fit", r->name.n,
                        r->target.n);
     if (r->generation < a->generation)
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "generation %u lies before the last one, %u",
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "generation %u lies before the last one: --generation takes %u or more",
                        r->generation, a->generation);
     return HK_OK;
 }

@@ -141,8 +141,8 @@ enum hk_status hk_no_record(const struct hk_file *f, const struct hk_record *con
     size_t used = 0;
     bool cut = false;
     if (f->record_count == 0)
-        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no record %.*s: the file has none",
-                       HK_STR(name));
+        return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET,
+                       "no record %.*s: the file has none, hk-append adds them", HK_STR(name));
     for (size_t i = 0; i < f->record_count && !cut; i++) {
         if (i > 0 && hk_bytes_compare(sorted[i]->name, sorted[i - 1]->name) == 0)
             continue;

@@ -74,8 +74,8 @@ static enum hk_status refuse_models(const struct hk_names *models, struct hk_err
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", models->names[i]);
     }
-    return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "is a directory of %zu models: %s",
-                   models->count, list);
+    return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
+                   "is a directory of %zu models, name one of them: %s", models->count, list);
 }
 
 /* A single file gets its name too: which one was used is worth saying. */

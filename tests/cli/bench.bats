@@ -135,13 +135,13 @@ PY
     t hk-bench --prefill 512 --decode 12 --depth 500 --reps 1 "$M"
     assert_status 0
     t hk-bench --prefill 513 "$M"
-    assert_fails 1 'needs 513 positions, the model has 512'
+    assert_fails 1 '--depth need 513 positions, the model has 512'
     t hk-bench --prefill-depth 213 --prefill 300 "$M"
-    assert_fails 1 'needs 513 positions, the model has 512'
+    assert_fails 1 '--depth need 513 positions, the model has 512'
     t hk-bench --depth 500 --decode 13 "$M"
-    assert_fails 1 'needs 513 positions, the model has 512'
+    assert_fails 1 '--depth need 513 positions, the model has 512'
     t hk-bench --levels --depth 16777216 "$M"
-    assert_fails 1 'needs 16777280 positions, the model has 512'
+    assert_fails 1 '--depth need 16777280 positions, the model has 512'
 }
 
 @test "options are checked before the model is opened" {
@@ -153,7 +153,7 @@ PY
         refute_err_has missing.hk
     done
     t hk-bench
-    assert_fails 2 'need one FILE, got 0'
+    assert_fails 2 'need a FILE'
 }
 
 @test "files that cannot be read or written" {

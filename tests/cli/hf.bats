@@ -246,7 +246,7 @@ refused() {
     hk-convert m m.hk # not called as weights are
     cp m/model.safetensors m/model-00001-of-00002.safetensors
     t hk-convert -f m m.hk
-    assert_fails 1 "both 'model.safetensors' and 'model-00001-of-00002.safetensors' are there, and no"
+    assert_fails 1 "ambiguous weights: both 'model.safetensors' and 'model-00001-of-00002.safetensors', and no"
     rm m/model.safetensors
     t hk-convert -f m m.hk
     assert_fails 1 "no model.safetensors.index.json that tells what 'model-00001-of-00002.safetensors' is part of"

@@ -152,6 +152,53 @@ fake() {
     assert_fails 2 'hk-rollback: GENERATION: not a whole number: abc'
 }
 
+@test "a usage error names the operand that is missing or too much" {
+    for p in $(programs); do
+        [[ $p != hk-hardware-profile ]] || continue
+        t "$p"
+        assert_fails 2 "$p: need "
+    done
+    t hk-merge a.hk
+    assert_fails 2 'hk-merge: need FILE and OUT: OUT is missing'
+    t hk-convert a b c
+    assert_fails 2 'hk-convert: unexpected operand c: takes IN and OUT'
+    t hk-log a b
+    assert_fails 2 'hk-log: unexpected operand b: takes one FILE'
+    t hk-append a.gguf b.hk
+    assert_fails 2 'hk-append: nothing to append: --lora, '
+    t hk-hardware-profile a
+    assert_fails 2 'hk-hardware-profile: unexpected operand a: takes none'
+}
+
+@test "refusals name the option or program that helps" {
+    mkhk x.hk
+    cp x.hk y.hk
+    t hk-convert x.hk y.hk
+    assert_fails 2 'exists; use -f to replace it'
+    t hk-log -x math x.hk
+    assert_fails 1 'no record math: the file has none, hk-append adds them'
+    t hk-merge x.hk out.hk
+    assert_fails 1 'the file has no records, hk-append adds them'
+    echo {} >e.json
+    hk-append --eval e.json --generation 3 x.hk
+    t hk-append --eval e.json --generation 2 x.hk
+    assert_fails 2 'generation 2 lies before the last one: --generation takes 3 or more'
+    t hk-convert x.hk x.gguf
+    assert_fails 1 '--no-history leaves it out'
+    t hk-inspect .
+    assert_fails 1 'is a directory of 2 models, name one of them: x.hk, y.hk'
+    HK_KERNELS=Generic t hk-hardware-profile
+    assert_fails 2 'HK_KERNELS: Generic: there is no such level: did you mean generic?'
+    HK_KERNELS=fast t hk-hardware-profile
+    assert_fails 2 'HK_KERNELS: fast: there is no such level; hk-hardware-profile lists them'
+    openssl genpkey -algorithm ed25519 -out key.pem
+    openssl pkey -in key.pem -pubout -out pub.pem
+    t hk-verify --key pub.pem x.hk
+    assert_fails 2 'x.hk.sig: is not there; --signature names another'
+    script -qec 'hk-dequant y.hk a.weight' tty.txt </dev/null >/dev/null || true
+    grep -q 'binary data is not written to a terminal: redirect it or name a file' tty.txt
+}
+
 @test "-q keeps warnings back, but no error" {
     mkhk x.hk
     printf 'no adapter' >a.bin
@@ -164,7 +211,7 @@ fake() {
     t hk-append -q --lora none.bin x.hk
     assert_fails 2 'hk-append: none.bin: '
     t hk-append --quiet --lora a.bin
-    assert_fails 2 'hk-append: need one FILE'
+    assert_fails 2 'hk-append: need a FILE'
 }
 
 @test "every program refuses unknown options before it opens anything" {

@@ -342,7 +342,7 @@ PY
     t hk-meta set model.gguf general.name x
     assert_fails 1 'a gguf file is not edited in place; hk-convert makes a .hk of it'
     t hk-meta set . general.name x
-    assert_fails 1 'is a directory of 2 models: model.gguf, model.hk'
+    assert_fails 1 'is a directory of 2 models, name one of them: model.gguf, model.hk'
     mkdir d
     mv model.gguf d
     t hk-meta set d general.name x

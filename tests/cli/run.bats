@@ -119,7 +119,7 @@ PY
     t hk-run --json --ctx 5 "$M" Once upon a time
     assert_json 'v["usage"]["completion_tokens"]' 1
     t hk-run --ctx 4 "$M" Once upon a time
-    assert_fails 1 "$M: the prompt has 5 tokens, the context 4 positions"
+    assert_fails 1 "$M: the prompt has 5 tokens, the context 4 positions; --ctx sets more"
 }
 
 @test "ends at an end token, which is not part of the text" {

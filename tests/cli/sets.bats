@@ -363,7 +363,7 @@ ROWS
     assert_fails 2 'none: is a directory without a model'
     hk-convert model.gguf other.hk
     t hk-inspect .
-    assert_fails 1 '2 models: model.gguf, other.hk'
+    assert_fails 1 '2 models, name one of them: model.gguf, other.hk'
     rm other.hk
     t hk-inspect .
     assert_status 0
@@ -371,7 +371,7 @@ ROWS
     split gguf
     split hk
     t hk-inspect set
-    assert_fails 1 '2 models: s-00001-of-00006.gguf, s.hk.index.json'
+    assert_fails 1 '2 models, name one of them: s-00001-of-00006.gguf, s.hk.index.json'
 }
 
 @test "a model directory in three shards" {

@@ -335,7 +335,7 @@ static void check_generate(void)
     if (!ok(start(&b, "qwen3", as_is, (struct hke_context_options){.positions = 10}), "starts"))
         return;
     ok(says(hke_generate(b.ctx, &opt, &g, &err), HK_E_RANGE, &err,
-            "the prompt has 11 tokens, the context 10 positions"),
+            "the prompt has 11 tokens, the context 10 positions; --ctx sets more"),
        "a prompt longer than the context");
     opt.prompt_count = 10;
     ok(hke_generate(b.ctx, &opt, &g, &err) == HK_OK && g.count == 1 && h.n == 1 &&

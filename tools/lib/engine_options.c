@@ -73,7 +73,15 @@ const struct hkk_table *engine_options_kernels(void)
     const char *why_not = hkk_select(name, &table);
     if (why_not == NULL)
         return table;
-    tool_warn(NULL, "HK_KERNELS: %s: %s", name != NULL ? name : "no level", why_not);
+    struct hkk_level levels[HKK_MAX_LEVELS];
+    struct tool_nearest s;
+    tool_nearest_begin(&s, hk_bytes_of(name != NULL ? name : ""));
+    for (size_t n = hkk_levels(levels); n-- > 0;)
+        if (levels[n].why_not == NULL)
+            tool_nearest_try(&s, hk_bytes_of(levels[n].name));
+    const char *hint = tool_nearest_hint(&s, "");
+    tool_warn(NULL, "HK_KERNELS: %s: %s%s", name != NULL ? name : "no level", why_not,
+              *hint != '\0' ? hint : "; hk-hardware-profile lists them");
     exit(TOOL_TROUBLE);
 }
 

@@ -53,7 +53,8 @@ enum hk_status signature_digests(const char *path, const struct hk_loop *loop,
     if (st != HK_OK)
         return st;
     if (hk_file_format(f) != HK_FORMAT_HK)
-        st = hk_fail(err, HK_E_USE, HK_NO_OFFSET, "is %s: only a .hk can be signed",
+        st = hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                     "is %s: only a .hk can be signed, hk-convert makes one",
                      hk_format_name(hk_file_format(f)));
     if (st == HK_OK)
         st = hk_file_digests(f, &work, out, err);

@@ -278,3 +278,33 @@ int tool_next(struct tool_args *a, const char **value)
     }
     return -1;
 }
+
+/* ---- operands ---- */
+
+/* The names as in "FILE and OUT", "one FILE". */
+static void list_operand_names(const char *names, char *out, size_t size)
+{
+    const char *blank = strrchr(names, ' ');
+    if (blank == NULL)
+        snprintf(out, size, "one %s", names);
+    else
+        snprintf(out, size, "%.*s and %s", (int)(blank - names), names, blank + 1);
+}
+
+void tool_check_operands(const struct tool_args *args, const char *names)
+{
+    char all[64];
+    const char *name = names;
+    list_operand_names(names, all, sizeof all);
+    for (int i = 0; *name != '\0'; i++) {
+        const int length = (int)strcspn(name, " ");
+        const bool last = name[length] == '\0';
+        if (i == args->operand_count && i > 0)
+            tool_usage("need %s: %.*s is missing", all, length, name);
+        if (i == args->operand_count)
+            tool_usage("need %s%s", last ? "a " : "", last ? name : all);
+        if (i + 1 < args->operand_count && last)
+            tool_usage("unexpected operand %s: takes %s", args->operands[i + 1], all);
+        name += length + (name[length] == ' ');
+    }
+}

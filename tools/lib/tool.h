@@ -66,6 +66,9 @@ void tool_begin_group(struct tool_args *args, const struct tool *tool, void *val
  * (-h, -q, -v, --version) are obeyed here; an unknown option exits 2. */
 int tool_next(struct tool_args *args, const char **value);
 
+/* Usage error, which says what is missing or too much, unless the operands are these: "FILE OUT".
+ */
+void tool_check_operands(const struct tool_args *args, const char *names);
 /* Print what -h prints; returns the exit status. */
 int tool_help(const struct tool *tool);
 

@@ -359,7 +359,8 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
 {
     bool standard = tool_is_standard(path);
     if (standard ? isatty(STDOUT_FILENO) != 0 : is_terminal(path))
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "binary data is not written to a terminal: redirect it or name a file");
     if (standard)
         return hk_out_fd(out, STDOUT_FILENO, err);
     enum hk_status status = input != NULL ? tool_check_output(path, input, err) : HK_OK;

@@ -80,7 +80,8 @@ enum hk_status tool_flush(struct hk_error *err)
 enum hk_status tool_no_terminal(struct hk_error *err)
 {
     if (isatty(STDOUT_FILENO) != 0)
-        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "binary data is not written to a terminal");
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
+                       "binary data is not written to a terminal: redirect it");
     return HK_OK;
 }
 
