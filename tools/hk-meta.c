@@ -94,21 +94,24 @@ static void print_meta_text(struct hk_bytes text)
     }
 }
 
-static int say_no_key(const struct hk_file *f, const struct job *j)
+static enum hk_status fail_no_key(const struct hk_file *f, const char *key, struct hk_error *err)
 {
     struct tool_nearest s;
-    tool_nearest_begin(&s, hk_bytes_of(j->words[0]));
+    tool_nearest_begin(&s, hk_bytes_of(key));
     for (size_t i = 0; i < hk_kv_count(f); i++)
         tool_nearest_try(&s, hk_kv_at(f, i)->key);
-    tool_warn(j->path, "no key %s%s", j->words[0], tool_nearest_hint(&s, ""));
-    return TOOL_CONTENT;
+    return hk_fail(err, HK_E_MISSING, HK_NO_OFFSET, "no key %.128s%s", key,
+                   tool_nearest_hint(&s, ""));
 }
 
 static int get_key(const struct hk_file *f, const struct job *j)
 {
+    struct hk_error err;
     const struct hk_kv *kv = hk_kv_find(f, j->words[0]);
-    if (kv == NULL)
-        return say_no_key(f, j);
+    if (kv == NULL) {
+        fail_no_key(f, j->words[0], &err);
+        return tool_error(j->path, &err);
+    }
     enum meta_type type = meta_type_of(kv);
     if (j->json)
         tool_json_print(meta_json(kv), stdout);
@@ -206,8 +209,9 @@ static enum hk_status apply_edit(struct hk_edit *e, const struct given *g, struc
     struct hk_bytes key = hk_bytes_of(g->key), value = {g->value.bytes, g->value.n};
     if (!g->remove)
         return hk_edit_set(e, key, g->value.type, value, err);
-    bool absent = g->lenient && hk_kv_find(hk_edit_file(e), g->key) == NULL;
-    return absent ? HK_OK : hk_edit_delete(e, key, err);
+    if (hk_kv_find(hk_edit_file(e), g->key) == NULL)
+        return g->lenient ? HK_OK : fail_no_key(hk_edit_file(e), g->key, err);
+    return hk_edit_delete(e, key, err);
 }
 
 /* Make COUNT edits at once; those for which TEXT is to be read have the type of their key. */

@@ -142,6 +142,12 @@ fake() {
     t hk-meta set x.hk general.architecture llama
     t hk-meta get x.hk general.architectur
     assert_fails 1 'hk-meta: x.hk: no key general.architectur: did you mean general.architecture?'
+    t hk-meta get x.hk architecture
+    assert_fails 1 'hk-meta: x.hk: no key architecture: did you mean general.architecture?'
+    t hk-meta delete x.hk generall.architecture
+    assert_fails 1 'hk-meta: x.hk: no key generall.architecture: did you mean general.architecture?'
+    t hk-run --tokens 3 x.hk
+    assert_fails 2 'hk-run: unknown option --tokens: did you mean --max-tokens?'
     t hk-dequant x.hk a.wieght
     assert_fails 1 'hk-dequant: x.hk: no tensor a.wieght: did you mean a.weight?'
     echo {} >e.json

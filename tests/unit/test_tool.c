@@ -489,8 +489,8 @@ static void test_nearest(void)
     char longest[400];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    const char *const names[] = {"threads", "repeat-last", "repeat-penalty",    "temp",
-                                 "to",      "a",           "token_embd.weight", longest};
+    const char *const names[] = {"threads", "repeat-last",       "repeat-penalty", "temp", "to",
+                                 "a",       "token_embd.weight", "general.name",   longest};
     static const struct {
         const char *word, *want;
     } rows[] = {
@@ -510,6 +510,9 @@ static void test_nearest(void)
         {"b", ""},
         {"", ""},
         {"token-embd-weight", "token_embd.weight"},
+        {"name", "general.name"},
+        {"penalty", "repeat-penalty"},
+        {"general.name.de", "general.name"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char want[64];

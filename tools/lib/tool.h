@@ -93,9 +93,9 @@ void tool_value_in_word(const char *word, const char *value);
 
 /* The one of some names that is nearest to a word; all are borrowed. */
 struct tool_nearest {
-    struct hk_bytes word, best, begun;
+    struct hk_bytes word, best, whole;
     unsigned distance;
-    size_t begun_count; /* names that begin as the word does, or the word as they do */
+    size_t whole_count; /* names that the word is a part of, or that are one of it */
     char hint[192];
 };
 void tool_nearest_begin(struct tool_nearest *s, struct hk_bytes word);

@@ -44,10 +44,17 @@ static unsigned typing_mistakes(size_t letters)
     return letters < 2 ? 0 : letters < 6 ? 1 : letters < 9 ? 2 : 3;
 }
 
-static bool begins_with(struct hk_bytes word, struct hk_bytes start)
+/* Whether PART is what NAME begins with, or its last word: "temp" of "temperature", "tokens" of
+ * "max-tokens", "name" of "general.name". */
+static bool is_part_of_name(struct hk_bytes part, struct hk_bytes name)
 {
     enum { TELLING = 3 };
-    return start.n >= TELLING && word.n >= start.n && memcmp(word.p, start.p, start.n) == 0;
+    if (part.n < TELLING || part.n > name.n)
+        return false;
+    const size_t before = name.n - part.n;
+    return memcmp(name.p, part.p, part.n) == 0 ||
+           (before > 0 && strchr("-._/", name.p[before - 1]) != NULL &&
+            name.p[before - 1] != '\0' && memcmp(name.p + before, part.p, part.n) == 0);
 }
 
 void tool_nearest_begin(struct tool_nearest *s, struct hk_bytes word)
@@ -59,9 +66,9 @@ void tool_nearest_try(struct tool_nearest *s, struct hk_bytes name)
 {
     const size_t difference = name.n > s->word.n ? name.n - s->word.n : s->word.n - name.n;
     const unsigned most = typing_mistakes(s->word.n);
-    if (begins_with(name, s->word) || begins_with(s->word, name)) {
-        s->begun = name;
-        s->begun_count++;
+    if (is_part_of_name(s->word, name) || is_part_of_name(name, s->word)) {
+        s->whole = name;
+        s->whole_count++;
     }
     if (name.n > LONGEST || s->word.n > LONGEST || difference > most)
         return;
@@ -75,7 +82,7 @@ void tool_nearest_try(struct tool_nearest *s, struct hk_bytes name)
 const char *tool_nearest_hint(struct tool_nearest *s, const char *before)
 {
     const struct hk_bytes name = s->distance < FAR     ? s->best
-                                 : s->begun_count == 1 ? s->begun
+                                 : s->whole_count == 1 ? s->whole
                                                        : (struct hk_bytes){0};
     s->hint[0] = '\0';
     if (name.n > 0 && name.n <= LONGEST)
