@@ -105,6 +105,15 @@ _Noreturn static void run_program(const char *name, char **argv)
     exit(TOOL_TROUBLE);
 }
 
+/* WORDS with -q behind the first, which moves to where this program's name was. */
+static char **add_quiet(char **words)
+{
+    static char quiet[] = "-q";
+    words[-1] = words[0];
+    words[0] = quiet;
+    return words - 1;
+}
+
 _Noreturn static void open_manual(const char *word)
 {
     char page[32] = "hk";
@@ -127,8 +136,10 @@ int main(int argc, char **argv)
         tool_usage("need a PROGRAM");
     char **words = args.operands;
     words[args.operand_count] = NULL;
-    if (strcmp(words[0], "help") != 0)
-        run_program(known_program(words[0]), words);
+    if (strcmp(words[0], "help") != 0) {
+        const char *name = known_program(words[0]);
+        run_program(name, tool_quiet() ? add_quiet(words) : words);
+    }
     if (args.operand_count > 1 && words[1][0] != '-')
         open_manual(words[1]);
     return tool_help(&tool);

@@ -42,6 +42,8 @@ fake() {
     t env PATH="$PWD/other:$PATH" own/hk inspect 'a b' --full
     assert_status 3
     assert_out_like '^hk-inspect: .*own/hk-inspect a b --full$'
+    t own/hk -q inspect -- --quiet
+    assert_out_like '^hk-inspect: .*own/hk-inspect -q -- --quiet$'
     rm own/hk-inspect
     t env PATH="$PWD/other:$PATH" own/hk inspect x
     assert_status 4

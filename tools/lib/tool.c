@@ -276,6 +276,7 @@ int tool_next(struct tool_args *a, const char **value)
         else
             obey_common_option(t, option_at(t, n));
     }
+    tool_value_begin("operand");
     return -1;
 }
 
