@@ -4,20 +4,29 @@
 #define HKE_BACKEND_H
 
 #include "engine/plan/adapters.h"
+#include "engine/sequences.h"
 
 struct hke_backend;
-struct hke_kv; /* a backend's own: keys and values of a sequence, by cache class */
 
-/* The past of one text. */
+/* Blocks of the KV cache that hold a sequence's positions of one cache class, in order, by their
+ * numbers. Several sequences may have the same block as long as none writes to it. */
+struct hke_block_list {
+    uint32_t *number;
+    size_t n;
+};
+
+/* The past of one text. Backends read it. */
 struct hke_sequence {
+    struct hke_runner *runner;
+    const struct hke_adapters *adapters; /* NULL: none. Constant */
     size_t used;                         /* positions evaluated */
-    const struct hke_adapters *adapters; /* NULL: none. Constant while USED is not 0 */
-    struct hke_kv *kv;                   /* NULL before the first reserve() */
+    bool in_call;                        /* hke_runner_eval() is continuing it */
+    struct hke_block_list cache[HKE_MAX_CACHES];
 };
 
 struct hke_token {
     uint32_t id, position;
-    struct hke_sequence *sequence;
+    const struct hke_sequence *sequence;
 };
 
 /* Tokens that are computed together. What a token gives does not depend on the others of the batch,
@@ -28,13 +37,13 @@ struct hke_batch {
     size_t wanted; /* logits are wanted of the last of them */
 };
 
-/* A backend with its threads, kernels and buffers: one for a plan, whatever the number of
+/* A backend with its threads, kernels, buffers and blocks: one for a plan, whatever the number of
  * sequences. It belongs to one thread. Each backend continues this structure with its own. */
-struct hke_runner {
+struct hke_device {
     const struct hke_backend *backend;
 };
 
-struct hke_runner_options {
+struct hke_device_options {
     size_t batch;     /* most tokens of a batch */
     size_t logits;    /* logits of how many tokens are kept together; at least 1 */
     size_t positions; /* most of a sequence */
@@ -48,34 +57,36 @@ struct hke_runner_options {
 struct hke_backend {
     const char *name;
 
-    /* P must outlive the runner. HK_E_UNSUPPORTED names what of P it does not run. */
-    enum hk_status (*open)(struct hke_runner **out, const struct hke_plan *p,
-                           const struct hke_runner_options *opt, struct hk_error *err);
-    void (*close)(struct hke_runner *r);
+    /* P must outlive the device. HK_E_UNSUPPORTED names what of P it does not run. */
+    enum hk_status (*open)(struct hke_device **out, const struct hke_plan *p,
+                           const struct hke_device_options *opt, struct hk_error *err);
+    void (*close)(struct hke_device *d);
 
-    /* Have room for POSITIONS of S, at most options.positions. After open() only this
-     * allocates. */
-    enum hk_status (*reserve)(struct hke_runner *r, struct hke_sequence *s, size_t positions,
-                              struct hk_error *err);
-    /* Free what S has; its past is lost. */
-    void (*release)(struct hke_runner *r, struct hke_sequence *s);
+    /* After open() only these two allocate. One block more of cache class CACHE, whose blocks are
+     * numbered from 0 in the order in which they are made. */
+    enum hk_status (*add_block)(struct hke_device *d, size_t cache, struct hk_error *err);
+    /* Be ready for POSITIONS of a sequence, at most options.positions. */
+    enum hk_status (*add_positions)(struct hke_device *d, size_t positions, struct hk_error *err);
+    /* What block FROM of CACHE holds, to block TO. */
+    void (*copy_block)(struct hke_device *d, size_t cache, size_t from, size_t to);
 
-    /* Compute the steps FIRST .. END-1 for the tokens of B, for which room is reserved and which
-     * stay where they are until the next run. RESIDUAL, n x hidden, is read unless FIRST is 0, and
-     * written unless END is the plan's number of steps (of tokens that no step behind END is for it
-     * is left alone); NULL if neither. A range begins, and the one before ends, at a step that
-     * reads the residual. Keys and values that the steps store are visible to later batches.
-     * HK_E_UNSUPPORTED: a batch that the backend does not run. */
-    enum hk_status (*run)(struct hke_runner *r, const struct hke_batch *b, size_t first, size_t end,
+    /* Compute the steps FIRST .. END-1 for the tokens of B, whose sequences have blocks for them,
+     * which they share with no other, and which stay where they are until the next run. RESIDUAL,
+     * n x hidden, is read unless FIRST is 0, and written unless END is the plan's number of steps
+     * (of tokens that no step behind END is for it is left alone); NULL if neither. A range begins,
+     * and the one before ends, at a step that reads the residual. Keys and values that the steps
+     * store are visible to later batches. HK_E_UNSUPPORTED: a batch that the backend does not run.
+     */
+    enum hk_status (*run)(struct hke_device *d, const struct hke_batch *b, size_t first, size_t end,
                           float *residual, struct hk_error *err);
     /* Logits of wanted tokens of the last batch, whose last step was run: of token FIRST (of the
      * wanted ones) and those behind it, as many as are kept together, their number in *N. Valid
      * until the next call of any function here. */
-    const float *(*logits)(struct hke_runner *r, size_t first, size_t *n);
+    const float *(*logits)(struct hke_device *d, size_t first, size_t *n);
 
     /* What it computes with. */
-    unsigned (*threads)(const struct hke_runner *r);
-    const char *(*kernels)(const struct hke_runner *r);
+    unsigned (*threads)(const struct hke_device *d);
+    const char *(*kernels)(const struct hke_device *d);
 };
 
 extern const struct hke_backend hke_cpu_backend;

@@ -25,6 +25,7 @@ void hke_model_free(struct hke_model **m);
 const struct hk_model_params *hke_model_params(const struct hke_model *m);
 /* Tokens that the file's vocabulary names; where it has none, rows of the embedding. */
 uint32_t hke_model_tokens(const struct hke_model *m);
+enum { HKE_BLOCK = 256 }; /* positions of a block of the KV cache, with every backend */
 /* Bytes of the KV cache of a text of POSITIONS, of which whole blocks are allocated. */
 uint64_t hke_model_kv_bytes(const struct hke_model *m, size_t positions);
 
@@ -52,7 +53,9 @@ struct hke_context_options {
     const struct hkk_table *kernels; /* NULL: the best that run here. Only time depends on it */
     unsigned threads;                /* 0: as many as the machine is good for; likewise */
     enum hke_activations activations;
-    bool huge_pages; /* ask for large pages for buffers and cache: time and memory only */
+    bool huge_pages;        /* ask for large pages for buffers and cache: time and memory only */
+    size_t cache_positions; /* most of all sequences of a runner together, rounded up to whole
+                               blocks; 0: no bound */
 };
 
 enum { HKE_MAX_POSITIONS = 1 << 24, HKE_MAX_BATCH = 4096 };

@@ -1,21 +1,11 @@
-/* The KV cache of a sequence, in blocks of HKE_BLOCK positions that are allocated as the text
- * grows: halves, laid out as the kernels want them. And what all sequences share by position. */
+/* Memory of the KV cache, in blocks of HKE_BLOCK positions that sequences have by their numbers;
+ * and what all sequences share by position. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/cpu/cpu.h"
-
-struct hke_kv {
-    struct {
-        uint16_t **block; /* in a block layer by layer: all heads' keys, then all heads' values */
-        size_t blocks;
-    } cache[HKE_MAX_CACHES];
-};
-
-static size_t blocks_for(size_t positions)
-{
-    return (positions + HKE_BLOCK - 1) / HKE_BLOCK;
-}
+#include "libhkfmt/base/grow.h"
 
 /* ---- by position: cosines and sines, parts of attention ---- */
 
@@ -71,6 +61,15 @@ static enum hk_status add_span(struct hke_cpu *c, struct hk_error *err)
     return HK_OK;
 }
 
+enum hk_status hke_cpu_add_positions(struct hke_device *d, size_t positions, struct hk_error *err)
+{
+    struct hke_cpu *c = (struct hke_cpu *)d;
+    enum hk_status st = HK_OK;
+    while (st == HK_OK && c->spans * HKE_BLOCK < positions)
+        st = add_span(c, err);
+    return st;
+}
+
 void hke_free_spans(struct hke_cpu *c)
 {
     for (size_t i = 0; i < c->spans; i++)
@@ -97,77 +96,61 @@ static size_t halves_of_layer(const struct hke_cache_class *c)
     return c->kv_heads * (keys_of_head(c) + values_of_head(c));
 }
 
-static enum hk_status add_kv_block(struct hke_cpu *c, struct hke_kv *kv, size_t i,
-                                   struct hk_error *err)
+/* Bytes of a block of CLASS; false where they are too many. */
+static bool size_block(const struct hke_cache_class *class, size_t *bytes)
 {
-    const struct hke_cache_class *class = &c->plan->cache[i];
-    size_t bytes, all = 0;
+    size_t all = 0;
+    return add_bytes(class->layers, halves_of_layer(class) * sizeof(uint16_t), bytes, &all);
+}
+
+enum hk_status hke_cpu_add_block(struct hke_device *d, size_t cache, struct hk_error *err)
+{
+    struct hke_cpu *c = (struct hke_cpu *)d;
+    struct hke_kv *kv = &c->kv[cache];
+    size_t bytes;
     uint16_t *block = NULL;
-    if (add_bytes(class->layers, halves_of_layer(class) * sizeof *block, &bytes, &all))
-        block = hke_alloc_pages(all, c->opt.huge_pages);
+    if (hk_grow(&kv->block, &kv->room, kv->n + 1, sizeof(uint16_t *)) &&
+        size_block(&c->plan->cache[cache], &bytes))
+        block = hke_alloc_pages(bytes, c->opt.huge_pages);
     if (block == NULL)
         return hk_fail_nomem(err);
-    kv->cache[i].block[kv->cache[i].blocks++] = block;
+    kv->block[kv->n++] = block;
     return HK_OK;
 }
 
-static void free_kv(const struct hke_cpu *c, struct hke_kv *kv)
+void hke_cpu_copy_block(struct hke_device *d, size_t cache, size_t from, size_t to)
 {
-    for (size_t i = 0; kv != NULL && i < c->plan->caches; i++) {
-        for (size_t k = 0; k < kv->cache[i].blocks; k++)
-            free(kv->cache[i].block[k]);
-        free(kv->cache[i].block);
-    }
-    free(kv);
+    struct hke_cpu *c = (struct hke_cpu *)d;
+    size_t bytes;
+    if (size_block(&c->plan->cache[cache], &bytes))
+        memcpy(c->kv[cache].block[to], c->kv[cache].block[from], bytes);
 }
 
-static enum hk_status new_kv(const struct hke_cpu *c, struct hke_kv **out, struct hk_error *err)
+void hke_free_kv(struct hke_cpu *c)
 {
-    struct hke_kv *kv = calloc(1, sizeof *kv);
-    bool good = kv != NULL;
-    for (size_t i = 0; good && i < c->plan->caches; i++) {
-        kv->cache[i].block = calloc(blocks_for(c->opt.positions), sizeof *kv->cache[i].block);
-        good = kv->cache[i].block != NULL;
+    for (size_t i = 0; i < HKE_MAX_CACHES; i++) {
+        for (size_t k = 0; k < c->kv[i].n; k++)
+            free(c->kv[i].block[k]);
+        free(c->kv[i].block);
     }
-    if (!good) {
-        free_kv(c, kv);
-        return hk_fail_nomem(err);
-    }
-    *out = kv;
-    return HK_OK;
 }
 
-enum hk_status hke_cpu_reserve(struct hke_runner *r, struct hke_sequence *s, size_t positions,
-                               struct hk_error *err)
+/* What the step's cache layer has in the BLOCK-th block of the pass' sequence. */
+static uint16_t *layer_of(const struct hke_pass *p, const struct hke_step *s, size_t block)
 {
-    struct hke_cpu *c = (struct hke_cpu *)r;
-    enum hk_status st = s->kv == NULL ? new_kv(c, &s->kv, err) : HK_OK;
-    while (st == HK_OK && c->spans < blocks_for(positions))
-        st = add_span(c, err);
-    for (size_t i = 0; i < c->plan->caches; i++)
-        while (st == HK_OK && s->kv->cache[i].blocks < blocks_for(positions))
-            st = add_kv_block(c, s->kv, i, err);
-    return st;
-}
-
-void hke_cpu_release(struct hke_runner *r, struct hke_sequence *s)
-{
-    free_kv((struct hke_cpu *)r, s->kv);
-    s->kv = NULL;
-    s->used = 0;
+    const uint32_t number = p->sequence->cache[s->cache].number[block];
+    return p->cpu->kv[s->cache].block[number] +
+           s->cache_layer * halves_of_layer(&p->cpu->plan->cache[s->cache]);
 }
 
 uint16_t *hke_keys_of(const struct hke_pass *p, const struct hke_step *s, size_t head, size_t block)
 {
-    const struct hke_cache_class *c = &p->cpu->plan->cache[s->cache];
-    return p->sequence->kv->cache[s->cache].block[block] + s->cache_layer * halves_of_layer(c) +
-           head * keys_of_head(c);
+    return layer_of(p, s, block) + head * keys_of_head(&p->cpu->plan->cache[s->cache]);
 }
 
 uint16_t *hke_values_of(const struct hke_pass *p, const struct hke_step *s, size_t head,
                         size_t block)
 {
     const struct hke_cache_class *c = &p->cpu->plan->cache[s->cache];
-    return p->sequence->kv->cache[s->cache].block[block] + s->cache_layer * halves_of_layer(c) +
-           c->kv_heads * keys_of_head(c) + head * values_of_head(c);
+    return layer_of(p, s, block) + c->kv_heads * keys_of_head(c) + head * values_of_head(c);
 }

@@ -208,18 +208,19 @@ static enum hk_status choose_threads_and_kernels(struct hke_cpu *c, struct hk_er
     return hke_pool_new(threads, &c->pool, err);
 }
 
-static void close_cpu(struct hke_runner *r)
+static void close_cpu(struct hke_device *d)
 {
-    struct hke_cpu *c = (struct hke_cpu *)r;
+    struct hke_cpu *c = (struct hke_cpu *)d;
     hke_free_spans(c);
+    hke_free_kv(c);
     free(c->arena);
     free(c->worker);
     hke_pool_free(&c->pool);
     free(c);
 }
 
-static enum hk_status open_cpu(struct hke_runner **out, const struct hke_plan *p,
-                               const struct hke_runner_options *opt, struct hk_error *err)
+static enum hk_status open_cpu(struct hke_device **out, const struct hke_plan *p,
+                               const struct hke_device_options *opt, struct hk_error *err)
 {
     enum hk_status st = HK_OK;
     if (opt->activations != HKE_ACTIVATIONS_F32)
@@ -229,7 +230,7 @@ static enum hk_status open_cpu(struct hke_runner **out, const struct hke_plan *p
     struct hke_cpu *c = calloc(1, sizeof *c);
     if (c == NULL)
         return hk_fail_nomem(err);
-    c->runner.backend = &hke_cpu_backend;
+    c->device.backend = &hke_cpu_backend;
     c->plan = p;
     c->opt = *opt;
     find_sizes(c);
@@ -237,9 +238,9 @@ static enum hk_status open_cpu(struct hke_runner **out, const struct hke_plan *p
     if (st == HK_OK)
         st = allocate_buffers(c, err);
     if (st != HK_OK)
-        close_cpu(&c->runner);
+        close_cpu(&c->device);
     else
-        *out = &c->runner;
+        *out = &c->device;
     return st;
 }
 
@@ -279,10 +280,10 @@ static void copy_residual(const struct hke_pass *p, float *out)
     }
 }
 
-static enum hk_status run_cpu(struct hke_runner *r, const struct hke_batch *b, size_t first,
+static enum hk_status run_cpu(struct hke_device *d, const struct hke_batch *b, size_t first,
                               size_t end, float *residual, struct hk_error *err)
 {
-    struct hke_cpu *c = (struct hke_cpu *)r;
+    struct hke_cpu *c = (struct hke_cpu *)d;
     if (!is_one_text(b))
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "a batch of several sequences is not supported");
@@ -302,9 +303,9 @@ static enum hk_status run_cpu(struct hke_runner *r, const struct hke_batch *b, s
     return HK_OK;
 }
 
-static const float *logits_of_cpu(struct hke_runner *r, size_t first, size_t *n)
+static const float *logits_of_cpu(struct hke_device *d, size_t first, size_t *n)
 {
-    struct hke_cpu *c = (struct hke_cpu *)r;
+    struct hke_cpu *c = (struct hke_cpu *)d;
     if (first < c->logits_first || first >= c->logits_first + c->logits_n) {
         struct hke_pass p = pass_of(c, &c->last);
         const size_t left = c->last.wanted - first;
@@ -316,22 +317,23 @@ static const float *logits_of_cpu(struct hke_runner *r, size_t first, size_t *n)
     return c->logits + (first - c->logits_first) * c->plan->vocab;
 }
 
-static unsigned threads_of_cpu(const struct hke_runner *r)
+static unsigned threads_of_cpu(const struct hke_device *d)
 {
-    return hke_pool_workers(((const struct hke_cpu *)r)->pool);
+    return hke_pool_workers(((const struct hke_cpu *)d)->pool);
 }
 
-static const char *kernels_of_cpu(const struct hke_runner *r)
+static const char *kernels_of_cpu(const struct hke_device *d)
 {
-    return ((const struct hke_cpu *)r)->kernels->name;
+    return ((const struct hke_cpu *)d)->kernels->name;
 }
 
 const struct hke_backend hke_cpu_backend = {
     .name = "cpu",
     .open = open_cpu,
     .close = close_cpu,
-    .reserve = hke_cpu_reserve,
-    .release = hke_cpu_release,
+    .add_block = hke_cpu_add_block,
+    .add_positions = hke_cpu_add_positions,
+    .copy_block = hke_cpu_copy_block,
     .run = run_cpu,
     .logits = logits_of_cpu,
     .threads = threads_of_cpu,

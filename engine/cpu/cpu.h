@@ -1,4 +1,4 @@
-/* cpu.h: what the files of the CPU's backend share: the runner and its buffers, the KV cache, a
+/* cpu.h: what the files of the CPU's backend share: the device and its buffers, the KV cache, a
  * pass over a batch. */
 #ifndef HKE_CPU_H
 #define HKE_CPU_H
@@ -24,7 +24,7 @@ struct hke_worker { /* what a thread has for itself */
     struct hkk_attention *running; /* likewise: what they have from the blocks so far */
     float *part;                   /* likewise x value_dim: what the next block gives */
 
-    /* Where a pass has one token, its residual and as the runner's members of these names. */
+    /* Where a pass has one token, its residual and as the device's members of these names. */
     float *residual, *normed;
     void *acts[HKK_KINDS];
     float *low[HKE_MAX_OPERANDS];
@@ -36,12 +36,19 @@ struct hke_span {
     struct hkk_attention *part; /* [HKE_SPLIT_TOKENS][heads]: what one block alone gives */
 };
 
+/* Blocks of a cache class. In a block layer by layer: all heads' keys, then all heads' values;
+ * halves, laid out as the kernels want them. */
+struct hke_kv {
+    uint16_t **block; /* by number */
+    size_t n, room;
+};
+
 struct hke_cpu {
-    struct hke_runner runner; /* first */
+    struct hke_device device; /* first */
     const struct hke_plan *plan;
     const struct hkk_table *kernels;
     struct hke_pool *pool;
-    struct hke_runner_options opt;
+    struct hke_device_options opt;
     size_t max_cols;               /* of the matrices */
     size_t max_heads, max_queries; /* of queries: all of a token; attended together */
     size_t max_key_dim, max_value_dim;
@@ -50,6 +57,7 @@ struct hke_cpu {
 
     struct hke_span *span;
     size_t spans;
+    struct hke_kv kv[HKE_MAX_CACHES];
 
     void *arena;                /* all below */
     float *buffer[HKE_BUFFERS]; /* batch x the plan's elems */
@@ -148,9 +156,10 @@ void hke_attend(const struct hke_pass *p, struct hke_worker *own, const struct h
 
 /* ---- the KV cache (cache.c) ---- */
 
-enum hk_status hke_cpu_reserve(struct hke_runner *r, struct hke_sequence *s, size_t positions,
-                               struct hk_error *err);
-void hke_cpu_release(struct hke_runner *r, struct hke_sequence *s);
+enum hk_status hke_cpu_add_block(struct hke_device *d, size_t cache, struct hk_error *err);
+enum hk_status hke_cpu_add_positions(struct hke_device *d, size_t positions, struct hk_error *err);
+void hke_cpu_copy_block(struct hke_device *d, size_t cache, size_t from, size_t to);
+void hke_free_kv(struct hke_cpu *c);
 void hke_free_spans(struct hke_cpu *c);
 /* Cosine and sine pairs of the plan's rope table ROPE at POSITION. */
 const float *hke_cos_sin_at(const struct hke_cpu *c, int rope, size_t position);

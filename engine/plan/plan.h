@@ -108,8 +108,6 @@ struct hke_step {
 
 /* ---- a plan ---- */
 
-enum { HKE_BLOCK = 256 }; /* positions of a block of the KV cache, with every backend */
-
 /* Layers whose keys and values have one shape and are kept equally long. */
 struct hke_cache_class {
     uint32_t layers, kv_heads, key_dim, value_dim;

@@ -50,6 +50,7 @@ without libhkfmt/convert libhkfmt/set
 within engine/tokenizer
 within engine/sample engine engine/tokenizer
 within engine/plan engine
+within engine/run engine engine/plan
 within engine/cpu engine engine/plan kernels
 within tools/lib libhkfmt engine engine/cpu kernels
 

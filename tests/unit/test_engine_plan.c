@@ -217,18 +217,34 @@ static void check_parts(void)
 
 enum { TOKENS = 6, MAX_TOKENS = 8, POSITIONS = 600 };
 
-static struct hke_runner *open_runner(const struct hke_plan *p)
+static struct hke_device *open_device(const struct hke_plan *p)
 {
-    const struct hke_runner_options opt = {
+    const struct hke_device_options opt = {
         .batch = MAX_TOKENS, .logits = 4, .positions = POSITIONS, .threads = 2};
     struct hk_error err;
-    struct hke_runner *r = NULL;
-    mini_must(hke_cpu_backend.open(&r, p, &opt, &err), &err);
-    return r;
+    struct hke_device *d = NULL;
+    mini_must(hke_cpu_backend.open(&d, p, &opt, &err), &err);
+    mini_must(d->backend->add_positions(d, POSITIONS, &err), &err);
+    return d;
+}
+
+/* Sequences with a block each, which is all they need. */
+enum { TEXTS = 2 };
+static struct hke_sequence text[TEXTS];
+static uint32_t number[TEXTS];
+
+static void begin_texts(struct hke_device *d)
+{
+    struct hk_error err;
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        mini_must(d->backend->add_block(d, 0, &err), &err);
+        number[i] = i;
+        text[i] = (struct hke_sequence){.cache = {{&number[i], 1}}};
+    }
 }
 
 /* N tokens more of S, in two ranges of steps where MIDDLE is not 0; their logits to OUT. */
-static void run_tokens(struct hke_runner *r, const struct hke_plan *p, struct hke_sequence *s,
+static void run_tokens(struct hke_device *d, const struct hke_plan *p, struct hke_sequence *s,
                        size_t n, size_t middle, float *out)
 {
     float residual[MAX_TOKENS * MINI_WIDTH];
@@ -238,12 +254,11 @@ static void run_tokens(struct hke_runner *r, const struct hke_plan *p, struct hk
     for (size_t i = 0; i < n; i++)
         token[i] = (struct hke_token){(uint32_t)(s->used + i) * 7 % MINI_VOCAB,
                                       (uint32_t)(s->used + i), s};
-    mini_must(r->backend->reserve(r, s, s->used + n, &err), &err);
     if (middle > 0)
-        mini_must(r->backend->run(r, &b, 0, middle, residual, &err), &err);
-    mini_must(r->backend->run(r, &b, middle, p->steps, residual, &err), &err);
+        mini_must(d->backend->run(d, &b, 0, middle, residual, &err), &err);
+    mini_must(d->backend->run(d, &b, middle, p->steps, residual, &err), &err);
     for (size_t i = 0, got; i < n; i += got) {
-        const float *logits = r->backend->logits(r, i, &got);
+        const float *logits = d->backend->logits(d, i, &got);
         memcpy(out + i * p->vocab, logits, got * p->vocab * sizeof *out);
     }
     s->used += n;
@@ -252,49 +267,46 @@ static void run_tokens(struct hke_runner *r, const struct hke_plan *p, struct hk
 static float whole[TOKENS * MINI_VOCAB], other[TOKENS * MINI_VOCAB];
 
 /* A batch, then a token alone, of a new sequence. */
-static void run_text(struct hke_runner *r, const struct hke_plan *p, size_t middle, float *out)
+static void run_text(struct hke_device *d, const struct hke_plan *p, size_t middle, float *out)
 {
-    struct hke_sequence s = {0};
-    run_tokens(r, p, &s, TOKENS - 1, middle, out);
-    run_tokens(r, p, &s, 1, middle, out + (TOKENS - 1) * p->vocab);
-    r->backend->release(r, &s);
+    text[0].used = 0;
+    run_tokens(d, p, &text[0], TOKENS - 1, middle, out);
+    run_tokens(d, p, &text[0], 1, middle, out + (TOKENS - 1) * p->vocab);
 }
 
-static void check_ranges(const struct hke_plan *p, struct hke_runner *r)
+static void check_ranges(const struct hke_plan *p, struct hke_device *d)
 {
     bool same = true;
     size_t ranges = 0;
-    run_text(r, p, 0, whole);
+    run_text(d, p, 0, whole);
     for (size_t i = 1; i < p->steps; i++)
         if (p->step[i].in == HKE_RESIDUAL) {
-            run_text(r, p, i, other);
+            run_text(d, p, i, other);
             same = same && memcmp(whole, other, sizeof whole) == 0;
             ranges++;
         }
     ok(same && ranges == 2 * MINI_LAYERS + 1, "steps run in two ranges give the same bits");
 }
 
-static void check_sequences(const struct hke_plan *p, struct hke_runner *r)
+static void check_sequences(const struct hke_plan *p, struct hke_device *d)
 {
-    struct hke_sequence a = {0}, b = {0};
+    struct hke_sequence *a = &text[0], *b = &text[1];
     bool same = true;
+    a->used = b->used = 0;
     for (size_t i = 0; i < TOKENS; i++) {
-        run_tokens(r, p, &a, 1, 0, other + i * p->vocab);
+        run_tokens(d, p, a, 1, 0, other + i * p->vocab);
         if (i % 2 == 0) {
-            run_tokens(r, p, &b, 3, 0, whole);
-            run_tokens(r, p, &b, 1, 0, whole);
+            run_tokens(d, p, b, 3, 0, whole);
+            run_tokens(d, p, b, 1, 0, whole);
         }
     }
-    run_text(r, p, 0, whole);
-    same = memcmp(whole, other, sizeof whole) == 0;
-    ok(same && a.used == TOKENS && b.used == 12, "sequences in turn do not see each other");
-    r->backend->release(r, &a);
-    r->backend->release(r, &b);
-    ok(a.kv == NULL && a.used == 0, "a sequence is released");
+    same = a->used == TOKENS && b->used == 12;
+    run_text(d, p, 0, whole);
+    ok(same && memcmp(whole, other, sizeof whole) == 0, "sequences in turn do not see each other");
 }
 
 /* Operands of the first product become rows of one fused matrix. */
-static void check_fused(struct hke_plan *p, struct hke_runner *r)
+static void check_fused(struct hke_plan *p, struct hke_device *d)
 {
     const struct hke_step *s = &p->step[1];
     float values[4 * MINI_HEADS * MINI_HEAD * MINI_WIDTH];
@@ -305,7 +317,7 @@ static void check_fused(struct hke_plan *p, struct hke_runner *r)
     }
     struct hk_file *fused = tensor_file(0, rows, MINI_WIDTH, values);
     struct hk_error err;
-    run_text(r, p, 0, whole);
+    run_text(d, p, 0, whole);
     rows = 0;
     for (size_t i = 0; i < s->operands; rows += s->operand[i++].weight->rows) {
         struct hke_weight *w = &p->weight[s->operand[i].weight - p->weight];
@@ -313,7 +325,7 @@ static void check_fused(struct hke_plan *p, struct hke_runner *r)
         hke_unbind_weight(w);
         mini_must(hke_bind_weight(w, fused, hk_tensor_at(fused, 0), rows, n, &err), &err);
     }
-    run_text(r, p, 0, other);
+    run_text(d, p, 0, other);
     ok(s->operands == 3 && memcmp(whole, other, sizeof whole) == 0,
        "queries, keys and values that are rows of one matrix give the same bits");
     for (size_t i = 0; i < s->operands; i++)
@@ -321,30 +333,27 @@ static void check_fused(struct hke_plan *p, struct hke_runner *r)
     hk_close(&fused);
 }
 
-static void check_refused(struct hke_runner *r)
+static void check_refused(struct hke_device *d)
 {
-    struct hke_sequence a = {0}, b = {0};
-    const struct hke_token mixed[] = {{1, 0, &a}, {1, 0, &b}}, gap[] = {{1, 0, &a}, {1, 2, &a}};
+    const struct hke_token mixed[] = {{1, 0, &text[0]}, {1, 0, &text[1]}},
+                           gap[] = {{1, 0, &text[0]}, {1, 2, &text[0]}};
     struct hk_error err = {0};
-    mini_must(r->backend->reserve(r, &a, 3, &err), &err);
-    mini_must(r->backend->reserve(r, &b, 3, &err), &err);
-    ok(r->backend->run(r, &(struct hke_batch){mixed, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED &&
-           r->backend->run(r, &(struct hke_batch){gap, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED,
+    ok(d->backend->run(d, &(struct hke_batch){mixed, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED &&
+           d->backend->run(d, &(struct hke_batch){gap, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED,
        "a batch of several sequences, or with a gap, is refused: %s", err.text);
-    r->backend->release(r, &a);
-    r->backend->release(r, &b);
 }
 
 static void check_backend(void)
 {
     struct fixture x;
     if (load_mini(&x, "qwen3", as_is)) {
-        struct hke_runner *r = open_runner(x.model->plan);
-        check_ranges(x.model->plan, r);
-        check_sequences(x.model->plan, r);
-        check_refused(r);
-        check_fused(x.model->plan, r);
-        r->backend->close(r);
+        struct hke_device *d = open_device(x.model->plan);
+        begin_texts(d);
+        check_ranges(x.model->plan, d);
+        check_sequences(x.model->plan, d);
+        check_refused(d);
+        check_fused(x.model->plan, d);
+        d->backend->close(d);
     }
     unload(&x);
 }

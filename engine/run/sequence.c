@@ -1,0 +1,118 @@
+/* A sequence: lists of blocks, shared with its forks as long as none writes to them. */
+#include <stdlib.h>
+
+#include "engine/run/runner.h"
+
+static size_t cache_classes(const struct hke_sequence *s)
+{
+    return s->runner->model->plan->caches;
+}
+
+enum hk_status hke_sequence_new(struct hke_sequence **out, struct hke_runner *r,
+                                struct hk_error *err)
+{
+    struct hke_sequence *s = calloc(1, sizeof *s);
+    bool good = s != NULL;
+    if (good)
+        *s = (struct hke_sequence){.runner = r, .adapters = r->model->adapters};
+    for (size_t i = 0; good && i < cache_classes(s); i++) {
+        s->cache[i].number = calloc(hke_blocks_for(r->positions), sizeof *s->cache[i].number);
+        good = s->cache[i].number != NULL;
+    }
+    if (!good) {
+        hke_sequence_free(&s);
+        return hk_fail_nomem(err);
+    }
+    *out = s;
+    return HK_OK;
+}
+
+enum hk_status hke_sequence_fork(struct hke_sequence **out, const struct hke_sequence *s,
+                                 struct hk_error *err)
+{
+    struct hke_sequence *fork;
+    enum hk_status st = hke_sequence_new(&fork, s->runner, err);
+    if (st != HK_OK)
+        return st;
+    fork->adapters = s->adapters;
+    fork->used = s->used;
+    for (size_t i = 0; i < cache_classes(s); i++) {
+        fork->cache[i].n = s->cache[i].n;
+        for (size_t k = 0; k < s->cache[i].n; k++) {
+            fork->cache[i].number[k] = s->cache[i].number[k];
+            hke_share_block(&s->runner->blocks, i, s->cache[i].number[k]);
+        }
+    }
+    *out = fork;
+    return HK_OK;
+}
+
+void hke_sequence_free(struct hke_sequence **s)
+{
+    if (*s == NULL)
+        return;
+    hke_sequence_rewind(*s, 0);
+    for (size_t i = 0; i < HKE_MAX_CACHES; i++)
+        free((*s)->cache[i].number);
+    free(*s);
+    *s = NULL;
+}
+
+void hke_sequence_trim(struct hke_sequence *s)
+{
+    for (size_t i = 0; i < cache_classes(s); i++)
+        while (s->cache[i].n > hke_blocks_for(s->used))
+            hke_drop_block(&s->runner->blocks, i, s->cache[i].number[--s->cache[i].n]);
+}
+
+void hke_sequence_rewind(struct hke_sequence *s, size_t positions)
+{
+    s->used = hke_min_size(s->used, positions);
+    hke_sequence_trim(s);
+}
+
+size_t hke_sequence_used(const struct hke_sequence *s)
+{
+    return s->used;
+}
+
+/* ---- room for what comes ---- */
+
+/* Have the block NUMBER of class CACHE, which others have too, alone. */
+static enum hk_status copy_shared_block(struct hke_runner *r, size_t cache, uint32_t *number,
+                                        struct hk_error *err)
+{
+    uint32_t own;
+    enum hk_status st = hke_take_block(&r->blocks, cache, &own, err);
+    if (st != HK_OK)
+        return st;
+    r->device->backend->copy_block(r->device, cache, *number, own);
+    hke_drop_block(&r->blocks, cache, *number);
+    *number = own;
+    return HK_OK;
+}
+
+static enum hk_status reserve_blocks(struct hke_sequence *s, size_t cache, size_t n,
+                                     struct hk_error *err)
+{
+    struct hke_blocks *b = &s->runner->blocks;
+    struct hke_block_list *list = &s->cache[cache];
+    enum hk_status st = HK_OK;
+    uint32_t *begun = &list->number[s->used / HKE_BLOCK];
+    if (s->used % HKE_BLOCK != 0 && hke_is_shared_block(b, cache, *begun))
+        st = copy_shared_block(s->runner, cache, begun, err);
+    while (st == HK_OK && list->n < hke_blocks_for(s->used + n)) {
+        st = hke_take_block(b, cache, &list->number[list->n], err);
+        list->n += st == HK_OK;
+    }
+    return st;
+}
+
+enum hk_status hke_sequence_reserve(struct hke_sequence *s, size_t n, struct hk_error *err)
+{
+    struct hke_device *d = s->runner->device;
+    enum hk_status st = d->backend->add_positions(d, s->used + n, err);
+    for (size_t i = 0; st == HK_OK && i < cache_classes(s); i++)
+        st = reserve_blocks(s, i, n, err);
+    return st;
+}
