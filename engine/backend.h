@@ -75,8 +75,7 @@ struct hke_backend {
      * n x hidden, is read unless FIRST is 0, and written unless END is the plan's number of steps
      * (of tokens that no step behind END is for it is left alone); NULL if neither. A range begins,
      * and the one before ends, at a step that reads the residual. Keys and values that the steps
-     * store are visible to later batches. HK_E_UNSUPPORTED: a batch that the backend does not run.
-     */
+     * store are visible to later batches. */
     enum hk_status (*run)(struct hke_device *d, const struct hke_batch *b, size_t first, size_t end,
                           float *residual, struct hk_error *err);
     /* Logits of wanted tokens of the last batch, whose last step was run: of token FIRST (of the

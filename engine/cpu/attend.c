@@ -5,7 +5,8 @@
 
 #include "engine/cpu/cpu.h"
 
-/* Queries: the heads that share KV, of the tokens FIRST .. END-1. */
+/* Queries: the heads that share KV, of the tokens FIRST .. END-1, which follow each other in one
+ * sequence. */
 struct query_range {
     const struct hke_step *step;
     size_t kv, first, end;
@@ -32,7 +33,17 @@ static size_t tokens_together(const struct hke_pass *p, const struct hke_step *s
 /* Blocks that the token TOKEN sees. */
 static size_t visible_blocks(const struct hke_pass *p, size_t token)
 {
-    return (p->start + token) / HKE_BLOCK + 1;
+    return hke_position(p, token) / HKE_BLOCK + 1;
+}
+
+/* Blocks that the one of the tokens from FROM on sees that sees most. */
+static size_t most_blocks(const struct hke_pass *p, size_t from)
+{
+    size_t most = 0;
+    for (size_t t = from; t < p->n; t++)
+        if (visible_blocks(p, t) > most)
+            most = visible_blocks(p, t);
+    return most;
 }
 
 static float *attended_at(const struct hke_pass *p, const struct hke_step *s, size_t token,
@@ -50,13 +61,15 @@ static size_t set_queries(const struct hke_pass *p, struct hke_worker *own,
 {
     const struct hke_step *s = r->step;
     const float *queries = p->cpu->buffer[HKE_QUERIES];
-    size_t start = block * HKE_BLOCK, group = group_size(p, s), n = 0;
-    size_t first = start > p->start + r->first ? start - p->start : r->first;
+    const size_t start = block * HKE_BLOCK, group = group_size(p, s);
+    const size_t position = hke_position(p, r->first);
+    const size_t first = start > position ? r->first + (start - position) : r->first;
+    size_t n = 0;
     for (size_t t = first; t < r->end; t++)
         for (size_t head = r->kv * group; head < (r->kv + 1) * group; head++) {
             struct hkk_query *q = &own->query[n++];
             q->q = queries + (t * s->heads + head) * cache_of(p, s)->key_dim;
-            q->visible = hke_min_size(p->start + t + 1 - start, HKE_BLOCK);
+            q->visible = hke_min_size(hke_position(p, t) + 1 - start, HKE_BLOCK);
         }
     *count = n;
     return first;
@@ -66,8 +79,8 @@ static void attend_block(const struct hke_pass *p, struct hke_worker *own,
                          const struct query_range *r, size_t block, size_t count)
 {
     const struct hkk_segment s = {
-        .keys = hke_keys_of(p, r->step, r->kv, block),
-        .values = hke_values_of(p, r->step, r->kv, block),
+        .keys = hke_keys_of(p, r->step, r->first, r->kv, block),
+        .values = hke_values_of(p, r->step, r->first, r->kv, block),
         .key_dim = cache_of(p, r->step)->key_dim,
         .value_dim = cache_of(p, r->step)->value_dim,
         .scale = r->step->scale,
@@ -116,7 +129,13 @@ static void attend_range(const struct hke_pass *p, struct hke_worker *own,
         p->cpu->kernels->finish(&own->running[i], cache_of(p, r->step)->value_dim);
 }
 
-/* The last tokens have the most to do, so they come first. */
+/* End of the tokens before END that are in the sequence of T and follow it. */
+static size_t text_end(const struct hke_pass *p, size_t t, size_t end)
+{
+    return hke_min_size(p->cpu->group[t].text_end, end);
+}
+
+/* The last tokens of a text have the most to do, so they come first. */
 static void attend_ranges(const struct hke_pass *p, struct hke_worker *own,
                           const struct hke_step *s, size_t from)
 {
@@ -126,9 +145,12 @@ static void attend_ranges(const struct hke_pass *p, struct hke_worker *own,
     const size_t ranges = (p->n - from + each - 1) / each;
     size_t begin, end;
     while (hke_pool_take(pool, ranges * kv_heads, 1, &begin, &end)) {
-        size_t first = from + (ranges - 1 - begin / kv_heads) * each;
-        const struct query_range r = {s, begin % kv_heads, first, hke_min_size(first + each, p->n)};
-        attend_range(p, own, &r);
+        const size_t first = from + (ranges - 1 - begin / kv_heads) * each;
+        const size_t stop = hke_min_size(first + each, p->n);
+        for (size_t t = first; t < stop; t = text_end(p, t, stop)) {
+            const struct query_range r = {s, begin % kv_heads, t, text_end(p, t, stop)};
+            attend_range(p, own, &r);
+        }
     }
     hke_pool_barrier(pool);
 }
@@ -150,8 +172,7 @@ static void attend_part(const struct hke_pass *p, struct hke_worker *own,
     struct hkk_query *q = own->query;
     for (size_t i = 0; i < count; i++)
         q[i].out = *part_at(p, s, block, t - from + i / group, r->kv * group + i % group);
-    if (count > 0)
-        attend_block(p, own, r, block, count);
+    attend_block(p, own, r, block, count);
     for (size_t i = 0; i < count; i++)
         *part_at(p, s, block, t - from + i / group, r->kv * group + i % group) = q[i].out;
 }
@@ -174,12 +195,16 @@ static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const
     struct hke_pool *pool = p->cpu->pool;
     const size_t kv_heads = cache_of(p, s)->kv_heads, each = tokens_together(p, s);
     const size_t ranges = (p->n - from + each - 1) / each;
-    const size_t blocks = visible_blocks(p, p->n - 1), heads = (p->n - from) * s->heads;
+    const size_t blocks = most_blocks(p, from), heads = (p->n - from) * s->heads;
     size_t begin, end;
     while (hke_pool_take(pool, ranges * kv_heads * blocks, 1, &begin, &end)) {
-        size_t range = begin / blocks, first = from + range / kv_heads * each;
-        const struct query_range r = {s, range % kv_heads, first, hke_min_size(first + each, p->n)};
-        attend_part(p, own, &r, begin % blocks, from);
+        const size_t range = begin / blocks, first = from + range / kv_heads * each;
+        const size_t stop = hke_min_size(first + each, p->n);
+        for (size_t t = first; t < stop; t = text_end(p, t, stop)) {
+            const struct query_range r = {s, range % kv_heads, t, text_end(p, t, stop)};
+            if (begin % blocks < visible_blocks(p, r.end - 1))
+                attend_part(p, own, &r, begin % blocks, from);
+        }
     }
     hke_pool_barrier(pool);
     while (hke_pool_take(pool, heads, hke_pool_grain(pool, heads, heads), &begin, &end))
@@ -191,7 +216,7 @@ static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const
 void hke_attend(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
 {
     const size_t from = hke_first_token(p, s);
-    if (p->n - from <= HKE_SPLIT_TOKENS && visible_blocks(p, p->n - 1) > 1)
+    if (p->n - from <= HKE_SPLIT_TOKENS && most_blocks(p, from) > 1)
         attend_parts(p, own, s, from);
     else
         attend_ranges(p, own, s, from);

@@ -135,22 +135,24 @@ void hke_free_kv(struct hke_cpu *c)
     }
 }
 
-/* What the step's cache layer has in the BLOCK-th block of the pass' sequence. */
-static uint16_t *layer_of(const struct hke_pass *p, const struct hke_step *s, size_t block)
+/* What the step's cache layer has in the BLOCK-th block of TOKEN's sequence. */
+static uint16_t *layer_of(const struct hke_pass *p, const struct hke_step *s, size_t token,
+                          size_t block)
 {
-    const uint32_t number = p->sequence->cache[s->cache].number[block];
+    const uint32_t number = p->batch->token[token].sequence->cache[s->cache].number[block];
     return p->cpu->kv[s->cache].block[number] +
            s->cache_layer * halves_of_layer(&p->cpu->plan->cache[s->cache]);
 }
 
-uint16_t *hke_keys_of(const struct hke_pass *p, const struct hke_step *s, size_t head, size_t block)
+uint16_t *hke_keys_of(const struct hke_pass *p, const struct hke_step *s, size_t token, size_t head,
+                      size_t block)
 {
-    return layer_of(p, s, block) + head * keys_of_head(&p->cpu->plan->cache[s->cache]);
+    return layer_of(p, s, token, block) + head * keys_of_head(&p->cpu->plan->cache[s->cache]);
 }
 
-uint16_t *hke_values_of(const struct hke_pass *p, const struct hke_step *s, size_t head,
-                        size_t block)
+uint16_t *hke_values_of(const struct hke_pass *p, const struct hke_step *s, size_t token,
+                        size_t head, size_t block)
 {
     const struct hke_cache_class *c = &p->cpu->plan->cache[s->cache];
-    return layer_of(p, s, block) + c->kv_heads * keys_of_head(c) + head * values_of_head(c);
+    return layer_of(p, s, token, block) + c->kv_heads * keys_of_head(c) + head * values_of_head(c);
 }

@@ -138,6 +138,7 @@ static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
     cut_tiles(a, c);
     cut_low(a, c, c->opt.batch, c->low);
     c->logits = cut_buffer(a, c->opt.logits, c->plan->vocab * sizeof *c->logits);
+    c->group = cut_buffer(a, c->opt.batch, sizeof *c->group);
     for (unsigned i = 0; i < hke_pool_workers(c->pool); i++)
         cut_worker(a, c, &c->worker[i]);
 }
@@ -246,24 +247,24 @@ static enum hk_status open_cpu(struct hke_device **out, const struct hke_plan *p
 
 /* ---- running ---- */
 
-/* The tokens of B follow each other in one sequence. */
-static bool is_one_text(const struct hke_batch *b)
+static void group_tokens(struct hke_cpu *c, const struct hke_batch *b)
 {
-    for (size_t i = 1; i < b->n; i++)
-        if (b->token[i].sequence != b->token[0].sequence ||
-            b->token[i].position != b->token[0].position + i)
-            return false;
-    return true;
+    c->has_adapters = false;
+    for (size_t i = b->n; i-- > 0;) {
+        const struct hke_token *t = &b->token[i];
+        struct hke_group own = {(uint32_t)i + 1, (uint32_t)i + 1};
+        if (i + 1 < b->n && t[1].sequence->adapters == t->sequence->adapters)
+            own.adapters_end = c->group[i + 1].adapters_end;
+        if (i + 1 < b->n && t[1].sequence == t->sequence && t[1].position == t->position + 1)
+            own.text_end = c->group[i + 1].text_end;
+        c->group[i] = own;
+        c->has_adapters |= t->sequence->adapters != NULL;
+    }
 }
 
 static struct hke_pass pass_of(struct hke_cpu *c, const struct hke_batch *b)
 {
-    return (struct hke_pass){.cpu = c,
-                             .batch = b,
-                             .sequence = b->token[0].sequence,
-                             .start = b->token[0].position,
-                             .n = b->n,
-                             .end = c->plan->steps};
+    return (struct hke_pass){.cpu = c, .batch = b, .n = b->n, .end = c->plan->steps};
 }
 
 /* The residual of the tokens that the steps before END were computed for, complete. */
@@ -284,10 +285,9 @@ static enum hk_status run_cpu(struct hke_device *d, const struct hke_batch *b, s
                               size_t end, float *residual, struct hk_error *err)
 {
     struct hke_cpu *c = (struct hke_cpu *)d;
-    if (!is_one_text(b))
-        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "a batch of several sequences is not supported");
+    (void)err;
     c->last = *b;
+    group_tokens(c, b);
     c->logits_first = 0;
     c->logits_n = b->wanted < c->opt.logits ? b->wanted : c->opt.logits;
     struct hke_pass p = pass_of(c, &c->last);

@@ -36,6 +36,12 @@ struct hke_span {
     struct hkk_attention *part; /* [HKE_SPLIT_TOKENS][heads]: what one block alone gives */
 };
 
+/* Tokens of a batch that a token is computed together with: those from it to before these. */
+struct hke_group {
+    uint32_t text_end;     /* their positions follow each other in one sequence */
+    uint32_t adapters_end; /* their adapters are the same */
+};
+
 /* Blocks of a cache class. In a block layer by layer: all heads' keys, then all heads' values;
  * halves, laid out as the kernels want them. */
 struct hke_kv {
@@ -69,6 +75,8 @@ struct hke_cpu {
     struct hke_worker *worker;    /* one for each of the pool */
 
     struct hke_batch last;         /* the batch that was run, for more of its logits */
+    struct hke_group *group;       /* of each of its tokens */
+    bool has_adapters;             /* some of its tokens */
     size_t logits_first, logits_n; /* the wanted tokens that LOGITS are of */
 };
 
@@ -77,13 +85,16 @@ struct hke_cpu {
 struct hke_pass {
     struct hke_cpu *cpu;
     const struct hke_batch *batch;
-    const struct hke_sequence *sequence; /* of all tokens of the batch */
-    size_t start;                        /* position of the first token; others follow it */
-    size_t n;                            /* tokens */
-    size_t first, end;                   /* steps */
-    const float *residual;               /* what the first step starts from; NULL: nothing */
-    size_t logits_first, logits_n;       /* logits of these wanted tokens are computed for now */
+    size_t n;                      /* tokens */
+    size_t first, end;             /* steps */
+    const float *residual;         /* what the first step starts from; NULL: nothing */
+    size_t logits_first, logits_n; /* logits of these wanted tokens are computed for now */
 };
+
+static inline size_t hke_position(const struct hke_pass *p, size_t token)
+{
+    return p->batch->token[token].position;
+}
 
 /* Whether what is between products is done by every worker for itself. */
 static inline bool hke_is_single_token(const struct hke_pass *p)
@@ -111,15 +122,16 @@ struct hke_input {
     struct hkk_acts as[HKK_KINDS];
     unsigned kinds; /* bits of enum hkk_kind */
     const struct hke_step *step;
-    const struct hke_low_rank *low_rank[HKE_MAX_OPERANDS]; /* of each operand's adapters, or NULL */
-    float *low[HKE_MAX_OPERANDS]; /* [n][rank], set by hke_project_adapters() */
+    size_t first;                 /* token of the batch that is the first here */
+    float *low[HKE_MAX_OPERANDS]; /* [n][max_rank], set by hke_project_adapters() */
 };
 
 /* There are kernels for rows of W where they lie. */
 bool hke_has_kernels(const struct hke_weight *w);
-/* X is [n][cols]. Rounded in memory that all share, or OWN where a pass has one token. */
+/* X is [n][cols], of the tokens from FIRST on. Rounded in memory that all share, or OWN where a
+ * pass has one token. */
 void hke_set_input(const struct hke_pass *p, const struct hke_worker *own, const struct hke_step *s,
-                   const float *x, size_t n, struct hke_input *in);
+                   const float *x, size_t first, size_t n, struct hke_input *in);
 /* Round token T of IN, whose numbers are complete. */
 void hke_round_token(const struct hke_pass *p, const struct hke_input *in, size_t t);
 /* The same for all tokens, shared among the workers, then a barrier; no barrier where nothing is to
@@ -163,10 +175,10 @@ void hke_free_kv(struct hke_cpu *c);
 void hke_free_spans(struct hke_cpu *c);
 /* Cosine and sine pairs of the plan's rope table ROPE at POSITION. */
 const float *hke_cos_sin_at(const struct hke_cpu *c, int rope, size_t position);
-/* Keys, values of the step's cache layer in block BLOCK, of HEAD. */
-uint16_t *hke_keys_of(const struct hke_pass *p, const struct hke_step *s, size_t head,
+/* Keys, values of HEAD in the step's cache layer, in the BLOCK-th block of TOKEN's sequence. */
+uint16_t *hke_keys_of(const struct hke_pass *p, const struct hke_step *s, size_t token, size_t head,
                       size_t block);
-uint16_t *hke_values_of(const struct hke_pass *p, const struct hke_step *s, size_t head,
-                        size_t block);
+uint16_t *hke_values_of(const struct hke_pass *p, const struct hke_step *s, size_t token,
+                        size_t head, size_t block);
 
 #endif

@@ -25,15 +25,15 @@ static bool multiplies_in_place(const struct hke_cpu *c, const struct hke_weight
 /* ---- activations ---- */
 
 void hke_set_input(const struct hke_pass *p, const struct hke_worker *own, const struct hke_step *s,
-                   const float *x, size_t n, struct hke_input *in)
+                   const float *x, size_t first, size_t n, struct hke_input *in)
 {
     const bool single = hke_is_single_token(p);
     void *const *memory = single ? own->acts : p->cpu->acts;
     in->step = s;
+    in->first = first;
     in->kinds = 1u << HKK_KIND_F32;
     for (size_t i = 0; i < s->operands; i++) {
         in->kinds |= 1u << activation_kind(p->cpu, s->operand[i].weight);
-        in->low_rank[i] = hke_low_rank_of(p->sequence->adapters, s->operand[i].weight);
         in->low[i] = single ? own->low[i] : p->cpu->low[i];
     }
     for (unsigned kind = HKK_KIND_F32; kind < HKK_KINDS; kind++)
@@ -69,29 +69,54 @@ void hke_round_input(const struct hke_pass *p, const struct hke_input *in)
 
 /* ---- adapters ---- */
 
-static bool has_adapters(const struct hke_input *in)
+/* What adapters add to the product of IN's token T with operand I, or NULL. */
+static const struct hke_low_rank *low_rank_at(const struct hke_pass *p, const struct hke_input *in,
+                                              size_t t, size_t i)
 {
-    for (size_t i = 0; i < in->step->operands; i++)
-        if (in->low_rank[i] != NULL)
-            return true;
+    return hke_low_rank_of(p->batch->token[in->first + t].sequence->adapters,
+                           in->step->operand[i].weight);
+}
+
+/* End of the tokens before END that have the adapters of T. */
+static size_t adapters_end(const struct hke_pass *p, const struct hke_input *in, size_t t,
+                           size_t end)
+{
+    return hke_min_size(p->cpu->group[in->first + t].adapters_end - in->first, end);
+}
+
+static bool has_adapters(const struct hke_pass *p, const struct hke_input *in)
+{
+    const size_t n = in->as[HKK_KIND_F32].n;
+    for (size_t t = 0; p->cpu->has_adapters && t < n; t = adapters_end(p, in, t, n))
+        for (size_t i = 0; i < in->step->operands; i++)
+            if (low_rank_at(p, in, t, i) != NULL)
+                return true;
     return false;
 }
 
-/* A x of the tokens [BEGIN, END). */
-static void project_tokens(const struct hke_pass *p, const struct hke_worker *own,
-                           const struct hke_input *in, size_t begin, size_t end)
+/* A x of the tokens [BEGIN, END), which have the same adapters. */
+static void project_group(const struct hke_pass *p, const struct hke_worker *own,
+                          const struct hke_input *in, size_t begin, size_t end)
 {
     const struct hkk_acts *all = &in->as[HKK_KIND_F32];
+    const size_t stride = p->cpu->opt.max_rank;
     struct hkk_acts some;
     hkk_acts_place(&some, HKK_KIND_F32, all->x + begin * all->cols, end - begin, all->cols, NULL);
     for (size_t i = 0; i < in->step->operands; i++) {
-        const struct hke_low_rank *low = in->low_rank[i];
+        const struct hke_low_rank *low = low_rank_at(p, in, begin, i);
         if (low == NULL)
             continue;
         const struct hkk_matrix a = {(const uint8_t *)low->a, all->cols};
-        p->cpu->kernels->matmul[HKK_F32](&a, 0, low->rank, &some, in->low[i] + begin * low->rank,
-                                         low->rank, own->scratch);
+        p->cpu->kernels->matmul[HKK_F32](&a, 0, low->rank, &some, in->low[i] + begin * stride,
+                                         stride, own->scratch);
     }
+}
+
+static void project_tokens(const struct hke_pass *p, const struct hke_worker *own,
+                           const struct hke_input *in, size_t begin, size_t end)
+{
+    for (size_t t = begin; t < end; t = adapters_end(p, in, t, end))
+        project_group(p, own, in, t, adapters_end(p, in, t, end));
 }
 
 void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own,
@@ -100,7 +125,7 @@ void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own
     struct hke_pool *pool = p->cpu->pool;
     const size_t n = in->as[HKK_KIND_F32].n;
     size_t begin, end;
-    if (!has_adapters(in))
+    if (!has_adapters(p, in))
         return;
     if (hke_is_single_token(p)) {
         project_tokens(p, own, in, 0, n);
@@ -120,14 +145,15 @@ static float dot_in_order(const float *b, const float *x, size_t n)
 }
 
 /* B (A x) to rows [BEGIN, END) of the product with operand I. */
-static void add_adapters(const struct hke_input *in, size_t i, size_t begin, size_t end, float *y,
-                         size_t stride)
+static void add_adapters(const struct hke_pass *p, const struct hke_input *in, size_t i,
+                         size_t begin, size_t end, float *y, size_t stride)
 {
-    const struct hke_low_rank *low = in->low_rank[i];
-    for (size_t t = 0; t < in->as[HKK_KIND_F32].n; t++)
-        for (size_t r = begin; r < end; r++)
-            y[t * stride + r - begin] +=
-                dot_in_order(low->b + r * low->rank, in->low[i] + t * low->rank, low->rank);
+    for (size_t t = 0; t < in->as[HKK_KIND_F32].n; t++) {
+        const struct hke_low_rank *low = low_rank_at(p, in, t, i);
+        const float *x = in->low[i] + t * p->cpu->opt.max_rank;
+        for (size_t r = begin; low != NULL && r < end; r++)
+            y[t * stride + r - begin] += dot_in_order(low->b + r * low->rank, x, low->rank);
+    }
 }
 
 /* ---- rows ---- */
@@ -161,8 +187,8 @@ static void multiply_rows(const struct hke_pass *p, struct hke_worker *own,
     } else {
         multiply_decoded_rows(p, own, w, a, begin, end, y, stride);
     }
-    if (in->low_rank[i] != NULL)
-        add_adapters(in, i, begin, end, y, stride);
+    if (p->cpu->has_adapters)
+        add_adapters(p, in, i, begin, end, y, stride);
 }
 
 /* ---- shares ---- */

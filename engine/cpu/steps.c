@@ -24,7 +24,7 @@ static float *buffer_at(const struct hke_pass *p, enum hke_buffer b, size_t toke
 
 static void embed_token(const struct hke_pass *p, const struct hke_step *s, size_t t, float *x)
 {
-    const struct hke_adapters *adapters = p->sequence->adapters;
+    const struct hke_adapters *adapters = p->batch->token[t].sequence->adapters;
     const struct hke_weight *w = s->operand[0].weight;
     const size_t row = hke_weight_row(w, 0, p->batch->token[t].id), cols = w->cols;
     hk_decoder_read(w->decoder, (uint64_t)row * cols, cols, x);
@@ -91,12 +91,13 @@ static void norm_tokens(const struct hke_pass *p, const struct hke_worker *own,
 static void store_head(const struct hke_pass *p, const struct hke_step *s,
                        const struct hke_operand *o, size_t head, size_t token, const float *y)
 {
-    const size_t block = (p->start + token) / HKE_BLOCK, at = (p->start + token) % HKE_BLOCK;
+    const size_t block = hke_position(p, token) / HKE_BLOCK;
+    const size_t at = hke_position(p, token) % HKE_BLOCK;
     const struct hkk_table *k = p->cpu->kernels;
     if (o->store == HKE_STORE_KEYS)
-        k->store_key(hke_keys_of(p, s, head, block), at, y, o->head_dim);
+        k->store_key(hke_keys_of(p, s, token, head, block), at, y, o->head_dim);
     else if (o->store == HKE_STORE_VALUES)
-        k->to_half(hke_values_of(p, s, head, block) + at * o->head_dim, y, o->head_dim);
+        k->to_half(hke_values_of(p, s, token, head, block) + at * o->head_dim, y, o->head_dim);
 }
 
 static void finish_head(const struct hke_pass *p, const struct hke_step *s,
@@ -110,7 +111,7 @@ static void finish_head(const struct hke_pass *p, const struct hke_step *s,
         k->rms_norm(y, y, o->norm.weight, o->head_dim, o->norm.epsilon);
     if (o->rope != HKE_NO_ROPE) {
         const struct hke_rope_table *r = &p->cpu->plan->rope[o->rope];
-        k->rope(y, hke_cos_sin_at(p->cpu, o->rope, p->start + token), r->pairs, r->halves);
+        k->rope(y, hke_cos_sin_at(p->cpu, o->rope, hke_position(p, token)), r->pairs, r->halves);
     }
     store_head(p, s, o, head, token, y);
 }
@@ -164,7 +165,7 @@ static void run_product(const struct hke_pass *p, struct hke_worker *own, const 
     struct hke_input in;
     if (s->norm.weight != NULL)
         x = hke_is_single_token(p) ? own->normed : p->cpu->normed + from * p->cpu->plan->hidden;
-    hke_set_input(p, own, s, x, n, &in);
+    hke_set_input(p, own, s, x, from, n, &in);
     if (s->norm.weight != NULL)
         norm_tokens(p, own, s, from, &in);
     else
@@ -228,8 +229,8 @@ static void compute_logits(const struct hke_pass *p, struct hke_worker *own,
                            const struct hke_step *s)
 {
     struct hke_input in;
-    hke_set_input(p, own, s, hke_is_single_token(p) ? own->normed : p->cpu->normed, p->logits_n,
-                  &in);
+    hke_set_input(p, own, s, hke_is_single_token(p) ? own->normed : p->cpu->normed,
+                  hke_first_token(p, s) + p->logits_first, p->logits_n, &in);
     norm_wanted(p, own, s, &in);
     hke_project_adapters(p, own, &in);
     hke_multiply(p, own, &in, p->cpu->logits);

@@ -333,16 +333,6 @@ static void check_fused(struct hke_plan *p, struct hke_device *d)
     hk_close(&fused);
 }
 
-static void check_refused(struct hke_device *d)
-{
-    const struct hke_token mixed[] = {{1, 0, &text[0]}, {1, 0, &text[1]}},
-                           gap[] = {{1, 0, &text[0]}, {1, 2, &text[0]}};
-    struct hk_error err = {0};
-    ok(d->backend->run(d, &(struct hke_batch){mixed, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED &&
-           d->backend->run(d, &(struct hke_batch){gap, 2, 1}, 0, 1, NULL, &err) == HK_E_UNSUPPORTED,
-       "a batch of several sequences, or with a gap, is refused: %s", err.text);
-}
-
 static void check_backend(void)
 {
     struct fixture x;
@@ -351,7 +341,6 @@ static void check_backend(void)
         begin_texts(d);
         check_ranges(x.model->plan, d);
         check_sequences(x.model->plan, d);
-        check_refused(d);
         check_fused(x.model->plan, d);
         d->backend->close(d);
     }
