@@ -47,7 +47,6 @@ struct hke_device_options {
     size_t batch;     /* most tokens of a batch */
     size_t logits;    /* logits of how many tokens are kept together; at least 1 */
     size_t positions; /* most of a sequence */
-    size_t max_rank;  /* of the adapters' products; 0: there are none */
     enum hke_activations activations;
     const struct hkk_table *kernels; /* as hke_context_options has them, from here on */
     unsigned threads;
@@ -62,11 +61,14 @@ struct hke_backend {
                            const struct hke_device_options *opt, struct hk_error *err);
     void (*close)(struct hke_device *d);
 
-    /* After open() only these two allocate. One block more of cache class CACHE, whose blocks are
+    /* After open() only these three allocate. One block more of cache class CACHE, whose blocks are
      * numbered from 0 in the order in which they are made. */
     enum hk_status (*add_block)(struct hke_device *d, size_t cache, struct hk_error *err);
     /* Be ready for POSITIONS of a sequence, at most options.positions. */
     enum hk_status (*add_positions)(struct hke_device *d, size_t positions, struct hk_error *err);
+    /* Be ready for sequences that have ADAPTERS. */
+    enum hk_status (*add_adapters)(struct hke_device *d, const struct hke_adapters *adapters,
+                                   struct hk_error *err);
     /* What block FROM of CACHE holds, to block TO. */
     void (*copy_block)(struct hke_device *d, size_t cache, size_t from, size_t to);
 

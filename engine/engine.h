@@ -29,11 +29,20 @@ enum { HKE_BLOCK = 256 }; /* positions of a block of the KV cache, with every ba
 /* Bytes of the KV cache of a text of POSITIONS, of which whole blocks are allocated. */
 uint64_t hke_model_kv_bytes(const struct hke_model *m, size_t positions);
 
-/* From now on M computes with A's changes too, SCALE times; before any context of M.
- * HK_E_UNSUPPORTED names a tensor whose change cannot be applied while running (a DoRA, one trained
- * whole): M is then only to be freed. A is copied. */
-HK_MUST enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a,
-                                       double scale, struct hk_error *err);
+/* ---- adapters: what a text may be computed with, beside the model ---- */
+
+struct hke_adapters;
+
+/* A list of adapters of M, empty yet. Any number of texts may have it. It may be freed after M. */
+HK_MUST enum hk_status hke_adapters_new(struct hke_adapters **out, const struct hke_model *m,
+                                        struct hk_error *err);
+/* Add A, SCALE times, before any text has the list. A is copied. HK_E_UNSUPPORTED names a tensor
+ * whose change cannot be applied while running (a DoRA, one trained whole). After a failure
+ * ADAPTERS is only to be freed. */
+HK_MUST enum hk_status hke_adapters_add(struct hke_adapters *adapters, const struct hk_adapter *a,
+                                        double scale, struct hk_error *err);
+/* After the texts that have it. *A becomes NULL. NULL is allowed. */
+void hke_adapters_free(struct hke_adapters **a);
 
 /* ---- a context: the past of one text ---- */
 
@@ -49,6 +58,7 @@ enum hke_activations {
 struct hke_context_options {
     size_t positions; /* maximum; 0: what the model was made for */
     size_t batch;     /* positions computed together; 0: 512. Only time and memory depend on it */
+    const struct hke_adapters *adapters; /* of a context; NULL: none. Must outlive it */
     bool every_logit; /* hke_eval() gives the logits of all positions, not only of the last */
     const struct hkk_table *kernels; /* NULL: the best that run here. Only time depends on it */
     unsigned threads;                /* 0: as many as the machine is good for; likewise */

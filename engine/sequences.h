@@ -1,5 +1,6 @@
 /* sequences.h: many texts at once. A runner computes batches that have tokens of any of its
- * sequences; what a text gives is the same, bit for bit, as if it were alone.
+ * sequences; what a text gives is the same, bit for bit, as if it were alone. Each may have
+ * adapters of its own.
  *
  * The KV cache of all sequences of a runner is one pool of blocks, each of HKE_BLOCK positions of a
  * sequence. Forks share blocks; a block that several have is copied when one of them writes to it.
@@ -14,8 +15,8 @@
 
 struct hke_runner;
 
-/* As hke_context_new(); OPT->every_logit means that logits of many tokens are wanted together,
- * which are then computed together. */
+/* As hke_context_new(). OPT->every_logit: logits of many tokens are wanted together, and computed
+ * together; OPT->adapters are left alone, since each sequence has its own. */
 HK_MUST enum hk_status hke_runner_new(struct hke_runner **out, const struct hke_model *m,
                                       const struct hke_context_options *opt, struct hk_error *err);
 /* After all its sequences. *R becomes NULL. NULL is allowed. */
@@ -34,11 +35,13 @@ struct hke_cache_blocks hke_runner_blocks(const struct hke_runner *r);
 
 struct hke_sequence;
 
-/* An empty one. R must outlive it. */
+/* An empty one. R must outlive it, and so must ADAPTERS (NULL: none). HK_E_USE: they are another
+ * model's. */
 HK_MUST enum hk_status hke_sequence_new(struct hke_sequence **out, struct hke_runner *r,
-                                        struct hk_error *err);
-/* One that has the past of S, and goes its own way from here on. Shares the blocks of S: no keys or
- * values are copied, until one of the two writes into a block that is not full yet. */
+                                        const struct hke_adapters *adapters, struct hk_error *err);
+/* One that has the past and the adapters of S, and goes its own way from here on. Shares the blocks
+ * of S: no keys or values are copied, until one of the two writes into a block that is not full
+ * yet. */
 HK_MUST enum hk_status hke_sequence_fork(struct hke_sequence **out, const struct hke_sequence *s,
                                          struct hk_error *err);
 /* Its blocks, as far as no other sequence has them, are free for others. *S becomes NULL. NULL is

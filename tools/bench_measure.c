@@ -148,7 +148,8 @@ static size_t bench_positions(const struct bench_options *o)
 
 static enum hk_status open_bench_model(struct bench *b, size_t positions, struct hk_error *err)
 {
-    enum hk_status st = engine_options_open(&b->o->engine, b->o->path, &b->file, &b->model, err);
+    struct engine_options engine = b->o->engine; /* there are no adapters to free */
+    enum hk_status st = engine_options_open(&engine, b->o->path, &b->file, &b->model, err);
     if (st == HK_OK && positions > hke_model_params(b->model)->context)
         st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                      "--prefill, --decode and --depth need %zu positions, the model has %u",

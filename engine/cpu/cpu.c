@@ -103,14 +103,6 @@ static void cut_tiles(struct arena *a, struct hke_cpu *c)
                       c->kernels->tiles_bytes((enum hkk_kind)kind, c->opt.batch, c->max_cols));
 }
 
-/* A x of adapters for N tokens, where there are any. */
-static void cut_low(struct arena *a, const struct hke_cpu *c, size_t n,
-                    float *low[HKE_MAX_OPERANDS])
-{
-    for (size_t i = 0; i < HKE_MAX_OPERANDS; i++)
-        low[i] = c->opt.max_rank > 0 ? cut_buffer(a, n, c->opt.max_rank * sizeof **low) : NULL;
-}
-
 static void cut_worker(struct arena *a, const struct hke_cpu *c, struct hke_worker *w)
 {
     size_t scratch = hkk_attend_scratch_bytes(c->max_key_dim, c->max_value_dim);
@@ -128,7 +120,6 @@ static void cut_worker(struct arena *a, const struct hke_cpu *c, struct hke_work
         .normed = cut_buffer(a, c->plan->hidden, sizeof(float)),
     };
     cut_acts(a, c, 1, w->acts);
-    cut_low(a, c, 1, w->low);
 }
 
 static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
@@ -136,7 +127,6 @@ static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
     cut_step_buffers(a, c);
     cut_acts(a, c, c->opt.batch, c->acts);
     cut_tiles(a, c);
-    cut_low(a, c, c->opt.batch, c->low);
     c->logits = cut_buffer(a, c->opt.logits, c->plan->vocab * sizeof *c->logits);
     c->group = cut_buffer(a, c->opt.batch, sizeof *c->group);
     for (unsigned i = 0; i < hke_pool_workers(c->pool); i++)
@@ -158,6 +148,37 @@ static enum hk_status allocate_buffers(struct hke_cpu *c, struct hk_error *err)
     a = (struct arena){.base = c->arena};
     cut_all_buffers(&a, c);
     return HK_OK;
+}
+
+/* A x of adapters, of at most MAX_RANK ranks. */
+static void cut_low_buffers(struct arena *a, struct hke_cpu *c, size_t max_rank)
+{
+    for (size_t i = 0; i < HKE_MAX_OPERANDS; i++)
+        c->low[i] = cut_buffer(a, c->opt.batch, max_rank * sizeof(float));
+    for (unsigned w = 0; w < hke_pool_workers(c->pool); w++)
+        for (size_t i = 0; i < HKE_MAX_OPERANDS; i++)
+            c->worker[w].low[i] = cut_buffer(a, 1, max_rank * sizeof(float));
+}
+
+static enum hk_status add_adapters_to_cpu(struct hke_device *d, const struct hke_adapters *adapters,
+                                          struct hk_error *err)
+{
+    struct hke_cpu *c = (struct hke_cpu *)d;
+    struct arena a = {0};
+    void *bigger = NULL;
+    if (adapters->max_rank <= c->max_rank)
+        return HK_OK;
+    cut_low_buffers(&a, c, adapters->max_rank);
+    if (!a.too_big)
+        bigger = hke_alloc_pages(a.used, c->opt.huge_pages);
+    if (bigger != NULL) {
+        free(c->low_arena);
+        c->low_arena = bigger;
+        c->max_rank = adapters->max_rank;
+    }
+    a = (struct arena){.base = c->low_arena};
+    cut_low_buffers(&a, c, c->max_rank);
+    return bigger != NULL ? HK_OK : hk_fail_nomem(err);
 }
 
 /* ---- what needs kernels ---- */
@@ -215,6 +236,7 @@ static void close_cpu(struct hke_device *d)
     hke_free_spans(c);
     hke_free_kv(c);
     free(c->arena);
+    free(c->low_arena);
     free(c->worker);
     hke_pool_free(&c->pool);
     free(c);
@@ -333,6 +355,7 @@ const struct hke_backend hke_cpu_backend = {
     .close = close_cpu,
     .add_block = hke_cpu_add_block,
     .add_positions = hke_cpu_add_positions,
+    .add_adapters = add_adapters_to_cpu,
     .copy_block = hke_cpu_copy_block,
     .run = run_cpu,
     .logits = logits_of_cpu,

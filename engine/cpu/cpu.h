@@ -70,9 +70,12 @@ struct hke_cpu {
     float *normed;              /* batch x hidden: input of a product; in the memory of DELTA */
     void *acts[HKK_KINDS];      /* rounded activations of the product that is next, of each kind */
     void *tiles[HKK_KINDS];     /* the same in tiles, or NULL */
+    float *logits;              /* opt.logits x vocab */
+    struct hke_worker *worker;  /* one for each of the pool */
+
+    void *low_arena;              /* LOW, and that of workers; NULL: there are no adapters */
     float *low[HKE_MAX_OPERANDS]; /* batch x max_rank: A x of adapters; or NULL */
-    float *logits;                /* opt.logits x vocab */
-    struct hke_worker *worker;    /* one for each of the pool */
+    size_t max_rank;              /* of the adapters' products */
 
     struct hke_batch last;         /* the batch that was run, for more of its logits */
     struct hke_group *group;       /* of each of its tokens */

@@ -99,7 +99,7 @@ static void project_group(const struct hke_pass *p, const struct hke_worker *own
                           const struct hke_input *in, size_t begin, size_t end)
 {
     const struct hkk_acts *all = &in->as[HKK_KIND_F32];
-    const size_t stride = p->cpu->opt.max_rank;
+    const size_t stride = p->cpu->max_rank;
     struct hkk_acts some;
     hkk_acts_place(&some, HKK_KIND_F32, all->x + begin * all->cols, end - begin, all->cols, NULL);
     for (size_t i = 0; i < in->step->operands; i++) {
@@ -150,8 +150,10 @@ static void add_adapters(const struct hke_pass *p, const struct hke_input *in, s
 {
     for (size_t t = 0; t < in->as[HKK_KIND_F32].n; t++) {
         const struct hke_low_rank *low = low_rank_at(p, in, t, i);
-        const float *x = in->low[i] + t * p->cpu->opt.max_rank;
-        for (size_t r = begin; low != NULL && r < end; r++)
+        if (low == NULL)
+            continue;
+        const float *x = in->low[i] + t * p->cpu->max_rank;
+        for (size_t r = begin; r < end; r++)
             y[t * stride + r - begin] += dot_in_order(low->b + r * low->rank, x, low->rank);
     }
 }

@@ -1,12 +1,15 @@
-/* Adapters of a model, put together by the weights that they change. */
+/* Adapters, put together by the weights that they change. */
 #include "engine/plan/adapters.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum hk_status hke_adapters_new(struct hke_adapters **out, const struct hke_plan *p,
+#include "engine/plan/model.h"
+
+enum hk_status hke_adapters_new(struct hke_adapters **out, const struct hke_model *m,
                                 struct hk_error *err)
 {
+    const struct hke_plan *p = m->plan;
     struct hke_adapters *a = calloc(1, sizeof *a);
     if (a != NULL)
         a->product = calloc(p->weights, sizeof *a->product);
@@ -15,6 +18,7 @@ enum hk_status hke_adapters_new(struct hke_adapters **out, const struct hke_plan
         return hk_fail_nomem(err);
     }
     a->plan = p;
+    a->products = p->weights;
     *out = a;
     return HK_OK;
 }
@@ -29,7 +33,7 @@ void hke_adapters_free(struct hke_adapters **a)
 {
     if (*a == NULL)
         return;
-    for (size_t i = 0; i < (*a)->plan->weights; i++)
+    for (size_t i = 0; i < (*a)->products; i++)
         free_low_rank(&(*a)->product[i]);
     free_low_rank(&(*a)->embedding);
     free((*a)->product);

@@ -13,19 +13,11 @@ struct hke_low_rank {
 
 struct hke_adapters {
     const struct hke_plan *plan;
-    struct hke_low_rank *product;  /* one for each weight of the plan */
+    struct hke_low_rank *product; /* one for each weight of the plan */
+    size_t products;
     struct hke_low_rank embedding; /* to rows of the embedding */
     size_t max_rank;               /* of the products */
 };
-
-HK_MUST enum hk_status hke_adapters_new(struct hke_adapters **out, const struct hke_plan *p,
-                                        struct hk_error *err);
-/* Add A, SCALE times. HK_E_UNSUPPORTED names a tensor whose change cannot be applied while running.
- * After a failure ADAPTERS is only to be freed. */
-HK_MUST enum hk_status hke_adapters_add(struct hke_adapters *adapters, const struct hk_adapter *a,
-                                        double scale, struct hk_error *err);
-/* *A becomes NULL. NULL is allowed. */
-void hke_adapters_free(struct hke_adapters **a);
 
 /* What is added to the product with W, a weight of the plan; NULL: nothing. ADAPTERS may be NULL.
  */

@@ -109,7 +109,6 @@ void hke_model_free(struct hke_model **m)
 {
     if (*m == NULL)
         return;
-    hke_adapters_free(&(*m)->adapters);
     hke_plan_free(&(*m)->plan);
     free(*m);
     *m = NULL;
@@ -134,15 +133,6 @@ uint64_t hke_model_kv_bytes(const struct hke_model *m, size_t positions)
         halves += (uint64_t)c->layers * c->kv_heads * (c->key_dim + c->value_dim);
     }
     return blocks * HKE_BLOCK * halves * 2;
-}
-
-enum hk_status hke_model_adapt(struct hke_model *m, const struct hk_adapter *a, double scale,
-                               struct hk_error *err)
-{
-    enum hk_status st = HK_OK;
-    if (m->adapters == NULL)
-        st = hke_adapters_new(&m->adapters, m->plan, err);
-    return st == HK_OK ? hke_adapters_add(m->adapters, a, scale, err) : st;
 }
 
 /* ---- weights that stay in memory ---- */

@@ -19,7 +19,7 @@ enum hk_status hke_context_new(struct hke_context **out, const struct hke_model 
     c->every_logit = opt->every_logit;
     enum hk_status st = hke_runner_new(&c->runner, m, opt, err);
     if (st == HK_OK)
-        st = hke_sequence_new(&c->sequence, c->runner, err);
+        st = hke_sequence_new(&c->sequence, c->runner, opt->adapters, err);
     if (st != HK_OK)
         hke_context_free(&c);
     else

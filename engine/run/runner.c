@@ -35,7 +35,6 @@ static enum hk_status settle_options(struct hke_runner *r, const struct hke_cont
         .batch = r->batch,
         .logits = 1,
         .positions = r->positions,
-        .max_rank = r->model->adapters != NULL ? r->model->adapters->max_rank : 0,
         .activations = opt->activations,
         .kernels = opt->kernels,
         .threads = opt->threads,
@@ -201,14 +200,30 @@ static void add_tokens(const struct hke_runner *r, struct hke_batch *b, const st
     }
 }
 
-/* Those whose logits are wanted come last. */
+/* Whether no part of RANGE before part I has its adapters. */
+static bool is_first_with_adapters(const struct hke_part *part, const struct batch_range *range,
+                                   size_t i)
+{
+    for (size_t k = range->first; k < i; k++)
+        if (part[k].sequence->adapters == part[i].sequence->adapters)
+            return false;
+    return true;
+}
+
+/* Those whose logits are wanted come last; of these and of the others, those with the same adapters
+ * are together. */
 static struct hke_batch gather_batch(const struct hke_runner *r, const struct hke_part *part,
                                      const struct batch_range *range)
 {
     struct hke_batch b = {.token = r->token};
     for (unsigned wanted = 0; wanted < 2; wanted++)
-        for (size_t i = range->first; i <= range->last; i++)
-            add_tokens(r, &b, part, i, range, wanted);
+        for (size_t i = range->first; i <= range->last; i++) {
+            if (!is_first_with_adapters(part, range, i))
+                continue;
+            for (size_t k = i; k <= range->last; k++)
+                if (part[k].sequence->adapters == part[i].sequence->adapters)
+                    add_tokens(r, &b, part, k, range, wanted);
+        }
     return b;
 }
 

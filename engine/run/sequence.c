@@ -8,13 +8,26 @@ static size_t cache_classes(const struct hke_sequence *s)
     return s->runner->model->plan->caches;
 }
 
-enum hk_status hke_sequence_new(struct hke_sequence **out, struct hke_runner *r,
-                                struct hk_error *err)
+static enum hk_status prepare_adapters(struct hke_runner *r, const struct hke_adapters *adapters,
+                                       struct hk_error *err)
 {
+    if (adapters == NULL)
+        return HK_OK;
+    if (adapters->plan != r->model->plan)
+        return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "adapters of another model");
+    return r->device->backend->add_adapters(r->device, adapters, err);
+}
+
+enum hk_status hke_sequence_new(struct hke_sequence **out, struct hke_runner *r,
+                                const struct hke_adapters *adapters, struct hk_error *err)
+{
+    enum hk_status st = prepare_adapters(r, adapters, err);
+    if (st != HK_OK)
+        return st;
     struct hke_sequence *s = calloc(1, sizeof *s);
     bool good = s != NULL;
     if (good)
-        *s = (struct hke_sequence){.runner = r, .adapters = r->model->adapters};
+        *s = (struct hke_sequence){.runner = r, .adapters = adapters};
     for (size_t i = 0; good && i < cache_classes(s); i++) {
         s->cache[i].number = calloc(hke_blocks_for(r->positions), sizeof *s->cache[i].number);
         good = s->cache[i].number != NULL;
@@ -31,10 +44,9 @@ enum hk_status hke_sequence_fork(struct hke_sequence **out, const struct hke_seq
                                  struct hk_error *err)
 {
     struct hke_sequence *fork;
-    enum hk_status st = hke_sequence_new(&fork, s->runner, err);
+    enum hk_status st = hke_sequence_new(&fork, s->runner, s->adapters, err);
     if (st != HK_OK)
         return st;
-    fork->adapters = s->adapters;
     fork->used = s->used;
     for (size_t i = 0; i < cache_classes(s); i++) {
         fork->cache[i].n = s->cache[i].n;

@@ -49,18 +49,21 @@ static void run(const struct hk_file *f, const struct hk_adapter *a)
 {
     const struct hkk_table *generic;
     struct hke_model *m;
+    struct hke_adapters *adapters;
     struct hke_context *c;
     struct hk_error err;
     const uint32_t id[] = {0, FUZZ_VOCAB - 1};
     fuzz_require(hkk_select("generic", &generic) == NULL, "there are generic kernels");
     fuzz_must(hke_model_new(&m, f, &err), &err, "the base is a model");
-    if (fuzz_may(hke_model_adapt(m, a, 0.5, &err), &err)) {
+    fuzz_must(hke_adapters_new(&adapters, m, &err), &err, "an empty list of adapters");
+    if (fuzz_may(hke_adapters_add(adapters, a, 0.5, &err), &err)) {
         const struct hke_context_options options = {
-            .positions = 2, .batch = 2, .kernels = generic, .threads = 1};
+            .positions = 2, .batch = 2, .adapters = adapters, .kernels = generic, .threads = 1};
         fuzz_must(hke_context_new(&c, m, &options, &err), &err, "the model has a context");
         fuzz_must(hke_eval(c, id, 2, NULL, NULL, &err), &err, "the model runs");
         hke_context_free(&c);
     }
+    hke_adapters_free(&adapters);
     hke_model_free(&m);
 }
 

@@ -1,12 +1,14 @@
 /* Many texts in one batch, by a random schedule: parts of any length, logits of any of them, forks,
- * rewinds, texts that end and begin, a KV cache that is full. Every logit is that of the same text
- * alone, with one thread. HK_SEED replaces the seed; HK_FULL runs the whole grid. */
+ * adapters, rewinds, texts that end and begin, a KV cache that is full. Every logit is that of the
+ * same text alone, with one thread. HK_SEED replaces the seed; HK_FULL runs the whole grid. */
+#include "engine/plan/adapters.h"
+#include "engine/plan/model.h"
 #include "engine/sample/random.h"
 #include "engine/sequences.h"
 #include "kernels/kernels.h"
 #include "tests/lib/mini_model.h"
 
-enum { MAX_TEXTS = 64, POSITIONS = 400 };
+enum { MAX_TEXTS = 64, POSITIONS = 400, LISTS = 3 };
 
 struct setting {
     size_t texts, batch, steps;
@@ -17,7 +19,8 @@ struct setting {
 
 /* A text with all that it gave so far. */
 struct text {
-    struct hke_sequence *sequence; /* NULL: there is none */
+    struct hke_sequence *sequence;
+    size_t list; /* of adapters */
     uint32_t id[POSITIONS];
     bool known[POSITIONS]; /* the logits behind it were wanted */
     float *logits;         /* [POSITIONS][vocab] */
@@ -28,7 +31,8 @@ struct run {
     const struct hke_model *model;
     size_t vocab, texts;
     struct hke_runner *runner;
-    struct hke_context *alone;
+    struct hke_adapters *adapters[LISTS]; /* the first: NULL */
+    struct hke_context *alone[LISTS];     /* with each of them */
     struct text text[MAX_TEXTS];
     struct hke_part part[MAX_TEXTS];
     struct text *of_part[MAX_TEXTS];
@@ -57,7 +61,8 @@ static enum hk_status compare_position(void *arg, size_t position, const float *
     if (!c->text->known[position])
         return HK_OK;
     c->run->compared++;
-    if (memcmp(c->text->logits + position * vocab, logits, vocab * sizeof *logits) != 0) {
+    if (memcmp(c->text->logits + position * vocab, logits, vocab * sizeof *logits) != 0 ||
+        !isfinite(logits[0])) {
         if (c->run->same)
             printf("# text %td differs at position %zu of %zu\n", c->text - c->run->text, position,
                    hke_sequence_used(c->text->sequence));
@@ -72,9 +77,9 @@ static void compare_text(struct run *r, const struct text *t)
     struct comparison c = {r, t};
     struct hk_error err;
     const size_t used = hke_sequence_used(t->sequence);
-    hke_context_reset(r->alone);
+    hke_context_reset(r->alone[t->list]);
     if (used > 0)
-        mini_must(hke_eval(r->alone, t->id, used, compare_position, &c, &err), &err);
+        mini_must(hke_eval(r->alone[t->list], t->id, used, compare_position, &c, &err), &err);
 }
 
 /* ---- what may happen to a text ---- */
@@ -82,7 +87,8 @@ static void compare_text(struct run *r, const struct text *t)
 static void begin_text(struct run *r, struct text *t)
 {
     struct hk_error err;
-    mini_must(hke_sequence_new(&t->sequence, r->runner, &err), &err);
+    t->list = draw(r, LISTS);
+    mini_must(hke_sequence_new(&t->sequence, r->runner, r->adapters[t->list], &err), &err);
     memset(t->known, 0, sizeof t->known);
 }
 
@@ -100,6 +106,7 @@ static void fork_text(struct run *r, struct text *to, const struct text *from)
         return;
     end_text(r, to);
     mini_must(hke_sequence_fork(&to->sequence, from->sequence, &err), &err);
+    to->list = from->list;
     memcpy(to->id, from->id, sizeof to->id);
     memcpy(to->known, from->known, sizeof to->known);
     memcpy(to->logits, from->logits, POSITIONS * r->vocab * sizeof *to->logits);
@@ -198,6 +205,46 @@ static void run_batch(struct run *r)
         r->same = r->same && hke_sequence_used(r->part[i].sequence) == r->start[i] + r->part[i].n;
 }
 
+/* ---- adapters ---- */
+
+static float *random_floats(struct run *r, size_t n)
+{
+    float *x = calloc(n, sizeof *x);
+    for (size_t i = 0; x != NULL && i < n; i++)
+        x[i] = (float)draw(r, 2001) / 5000 - 0.2f;
+    return x;
+}
+
+static void fill_low_rank(struct run *r, struct hke_low_rank *low, const struct hke_weight *w,
+                          size_t rank)
+{
+    low->rank = rank;
+    low->a = random_floats(r, rank * w->cols);
+    low->b = random_floats(r, rank * w->rows);
+    if (low->a == NULL || low->b == NULL)
+        mini_must(HK_E_NOMEM, &(struct hk_error){.text = "out of memory"});
+}
+
+/* Ranks of 1 to 9 at some of the weights; the first list changes the embedding too. */
+static void make_adapters(struct run *r, size_t list)
+{
+    const struct hke_plan *plan = r->model->plan;
+    struct hke_adapters **a = &r->adapters[list];
+    struct hk_error err;
+    mini_must(hke_adapters_new(a, r->model, &err), &err);
+    if (list == 1)
+        fill_low_rank(r, &(*a)->embedding, plan->step[0].operand[0].weight, 3);
+    for (size_t i = 0; i < plan->weights; i++) {
+        struct hke_low_rank *low = &(*a)->product[i];
+        if (draw(r, 3) == 0)
+            continue;
+        fill_low_rank(r, low, &plan->weight[i], 1 + draw(r, 9));
+        hke_to_file_order(low->a, low->rank * plan->weight[i].cols);
+        if (low->rank > (*a)->max_rank)
+            (*a)->max_rank = low->rank;
+    }
+}
+
 /* ---- a schedule ---- */
 
 static void open_run(struct run *r, const struct hke_model *m, const struct setting *s,
@@ -209,18 +256,23 @@ static void open_run(struct run *r, const struct hke_model *m, const struct sett
     r->vocab = hke_model_params(m)->vocab;
     hke_random_seed(&r->random, seed);
     hkk_select("generic", &generic);
-    const struct hke_context_options alone = {.positions = POSITIONS,
-                                              .batch = 64,
-                                              .threads = 1,
-                                              .every_logit = true,
-                                              .kernels = s->best ? NULL : generic};
+    struct hke_context_options alone = {.positions = POSITIONS,
+                                        .batch = 64,
+                                        .threads = 1,
+                                        .every_logit = true,
+                                        .kernels = s->best ? NULL : generic};
     const struct hke_context_options together = {.positions = POSITIONS,
                                                  .batch = s->batch,
                                                  .threads = s->threads,
                                                  .every_logit = s->batch % 2 == 0,
                                                  .cache_positions = s->cache_positions,
                                                  .kernels = s->best ? NULL : generic};
-    mini_must(hke_context_new(&r->alone, m, &alone, &err), &err);
+    for (size_t i = 0; i < LISTS; i++) {
+        if (i > 0)
+            make_adapters(r, i);
+        alone.adapters = r->adapters[i];
+        mini_must(hke_context_new(&r->alone[i], m, &alone, &err), &err);
+    }
     mini_must(hke_runner_new(&r->runner, m, &together, &err), &err);
     for (size_t i = 0; i < r->texts; i++) {
         r->text[i].logits = calloc(POSITIONS * r->vocab, sizeof *r->text[i].logits);
@@ -238,7 +290,10 @@ static void close_run(struct run *r)
     }
     r->same = r->same && hke_runner_blocks(r->runner).used == 0;
     hke_runner_free(&r->runner);
-    hke_context_free(&r->alone);
+    for (size_t i = 0; i < LISTS; i++) {
+        hke_context_free(&r->alone[i]);
+        hke_adapters_free(&r->adapters[i]);
+    }
 }
 
 static void check_schedule(const char *name, const struct hke_model *m, const struct setting *s,
@@ -252,7 +307,7 @@ static void check_schedule(const char *name, const struct hke_model *m, const st
     }
     close_run(&r);
     ok(r.same && r.compared > 0,
-       "%s, %zu texts in batches of %zu, %s kernels, %u threads, seed %llu: %zu logits, %zu forks, "
+       "%s, %zu texts with 3 lists of adapters in batches of %zu, %s kernels, %u threads, seed %llu: %zu logits, %zu forks, "
        "%zu rewinds, %zu refused",
        name, s->texts, s->batch, s->best ? "best" : "generic", s->threads, (unsigned long long)seed,
        r.compared, r.forks, r.rewinds, r.refused);

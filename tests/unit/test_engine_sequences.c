@@ -34,7 +34,7 @@ static struct hke_sequence *new_sequence(const struct fixture *x)
 {
     struct hke_sequence *s;
     struct hk_error err;
-    mini_must(hke_sequence_new(&s, x->runner, &err), &err);
+    mini_must(hke_sequence_new(&s, x->runner, NULL, &err), &err);
     return s;
 }
 
@@ -212,6 +212,12 @@ static void check_contract(void)
            strstr(err.text, "1 tokens after 10 do not fit a context of 10") != NULL,
        "a sequence that is full is refused more");
     ok(hke_runner_eval(x.runner, NULL, 0, NULL, NULL, &err) == HK_OK, "no parts are nothing");
+    struct hke_adapters *adapters;
+    struct hke_sequence *none = NULL;
+    mini_must(hke_adapters_new(&adapters, y.model, &err), &err);
+    ok(hke_sequence_new(&none, x.runner, adapters, &err) == HK_E_USE && none == NULL,
+       "adapters of another model are refused");
+    hke_adapters_free(&adapters);
     hke_sequence_free(&s);
     hke_sequence_free(&s);
     hke_sequence_free(&t);

@@ -96,13 +96,14 @@ void engine_options_settle(struct engine_options *o)
 void engine_options_free(struct engine_options *o)
 {
     free(o->adapters);
+    hke_adapters_free(&o->opened);
     *o = (struct engine_options){0};
 }
 
 /* ---- opening ---- */
 
 static enum hk_status apply_named_adapter(const char *word, const struct hk_file *f,
-                                          struct hke_model *m, struct hk_error *err)
+                                          struct hke_adapters *to, struct hk_error *err)
 {
     struct hk_merge_item item;
     struct hk_adapter *a;
@@ -114,20 +115,32 @@ static enum hk_status apply_named_adapter(const char *word, const struct hk_file
         st = hk_adapter_open(&a, f, item.record, err);
     if (st != HK_OK)
         return st;
-    st = hke_model_adapt(m, a, item.scale, err);
+    st = hke_adapters_add(to, a, item.scale, err);
     hk_adapter_free(&a);
     return st;
 }
 
-enum hk_status engine_options_open(const struct engine_options *o, const char *path,
+static enum hk_status apply_named_adapters(struct engine_options *o, const struct hk_file *f,
+                                           const struct hke_model *m, struct hk_error *err)
+{
+    if (o->adapter_count == 0)
+        return HK_OK;
+    enum hk_status st = hke_adapters_new(&o->opened, m, err);
+    for (size_t i = 0; st == HK_OK && i < o->adapter_count; i++)
+        st = apply_named_adapter(o->adapters[i], f, o->opened, err);
+    o->context.adapters = o->opened;
+    return st;
+}
+
+enum hk_status engine_options_open(struct engine_options *o, const char *path,
                                    struct hk_file **file, struct hke_model **model,
                                    struct hk_error *err)
 {
     enum hk_status st = tool_open_kept(file, path, o->keep, err);
     if (st == HK_OK)
         st = hke_model_new(model, *file, err);
-    for (size_t i = 0; st == HK_OK && i < o->adapter_count; i++)
-        st = apply_named_adapter(o->adapters[i], *file, *model, err);
+    if (st == HK_OK)
+        st = apply_named_adapters(o, *file, *model, err);
     hk_file_release(*file); /* adapters are copies */
     if (st == HK_OK && o->mlock)
         st = hke_lock_weights(*file, err);

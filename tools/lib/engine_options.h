@@ -14,6 +14,7 @@ struct engine_options {
     unsigned keep;         /* what of the file while it is opened (hk_file_keep()) */
     const char **adapters; /* NAME or NAME=SCALE each; the words are the arguments' */
     size_t adapter_count;
+    struct hke_adapters *opened; /* those; NULL before the model is open, or where there are none */
 };
 
 /* --activations, --batch, --huge-pages, --mlock and --threads, for a struct engine_options: a
@@ -35,9 +36,9 @@ void engine_options_free(struct engine_options *o);
  * named does not run here. */
 const struct hkk_table *engine_options_kernels(void);
 
-/* Open the model at PATH, with the adapters of O, its weights locked in memory if O says so. What
- * was opened is the caller's to free in any case. */
-HK_MUST enum hk_status engine_options_open(const struct engine_options *o, const char *path,
+/* Open the model at PATH, and the adapters of O for O->context, its weights locked in memory if O
+ * says so. What was opened is the caller's to free in any case; adapters are freed with O. */
+HK_MUST enum hk_status engine_options_open(struct engine_options *o, const char *path,
                                            struct hk_file **file, struct hke_model **model,
                                            struct hk_error *err);
 
