@@ -51,6 +51,10 @@ struct hke_device_options {
     const struct hkk_table *kernels; /* as hke_context_options has them, from here on */
     unsigned threads;
     bool huge_pages;
+    /* Called in the thread of run(), now and then in a batch of several tokens: STEP is next. False
+     * ends the run. NULL: nothing is to be called. */
+    bool (*watch)(void *arg, size_t step);
+    void *watch_arg;
 };
 
 struct hke_backend {
@@ -77,7 +81,7 @@ struct hke_backend {
      * n x hidden, is read unless FIRST is 0, and written unless END is the plan's number of steps
      * (of tokens that no step behind END is for it is left alone); NULL if neither. A range begins,
      * and the one before ends, at a step that reads the residual. Keys and values that the steps
-     * store are visible to later batches. */
+     * store are visible to later batches. HK_E_IO with sys EINTR: the watch ended it. */
     enum hk_status (*run)(struct hke_device *d, const struct hke_batch *b, size_t first, size_t end,
                           float *residual, struct hk_error *err);
     /* Logits of wanted tokens of the last batch, whose last step was run: of token FIRST (of the

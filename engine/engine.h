@@ -55,6 +55,11 @@ enum hke_activations {
     HKE_ACTIVATIONS_F32, /* never rounded, weights widened to f32: what the other is measured by */
 };
 
+/* Called in the caller's thread before each batch of an evaluation and, while a batch of several
+ * tokens is computed, some times in a layer. PART of the ids is evaluated, 0 to 1. False ends the
+ * evaluation. */
+typedef bool hke_watch_fn(void *arg, double part);
+
 struct hke_context_options {
     size_t positions; /* maximum; 0: what the model was made for */
     size_t batch;     /* positions computed together; 0: 512. Only time and memory depend on it */
@@ -66,6 +71,8 @@ struct hke_context_options {
     bool huge_pages;        /* ask for large pages for buffers and cache: time and memory only */
     size_t cache_positions; /* most of all sequences of a runner together, rounded up to whole
                                blocks; 0: no bound */
+    hke_watch_fn *watch;    /* or NULL */
+    void *watch_arg;
 };
 
 enum { HKE_MAX_POSITIONS = 1 << 24, HKE_MAX_BATCH = 4096 };
@@ -93,10 +100,14 @@ const char *hke_context_kernels(const struct hke_context *c);
 typedef enum hk_status hke_logits_fn(void *arg, size_t position, const float *logits, size_t vocab,
                                      struct hk_error *err);
 
+/* Whether the last hke_eval() ended because the context's watch said so. */
+bool hke_context_stopped(const struct hke_context *c);
+
 /* Continue the text by N ids (at least 1). FN (may be NULL) is called for each position in order,
  * or for the last only, as the context's options say. HK_E_RANGE: an id outside the embedding, or
- * more ids than positions are left; the context is then as before. After another failure only
- * hke_context_reset() is of use. */
+ * more ids than positions are left; the context is then as before. HK_E_IO with sys EINTR: the
+ * context's watch ended it. After another failure than the first only hke_context_reset() is of
+ * use. */
 HK_MUST enum hk_status hke_eval(struct hke_context *c, const uint32_t *id, size_t n,
                                 hke_logits_fn *fn, void *arg, struct hk_error *err);
 /* Logits of the last position evaluated. */
@@ -129,6 +140,7 @@ enum hke_finish {
     HKE_FINISH_STOP,   /* an end token */
     HKE_FINISH_LENGTH, /* as many as asked for, or the context is full */
     HKE_FINISH_CALLER, /* the callback said so */
+    HKE_FINISH_STOPPED /* the context's watch said so, maybe before the first id */
 };
 
 struct hke_generated {

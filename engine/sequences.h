@@ -70,7 +70,8 @@ typedef enum hk_status hke_part_fn(void *arg, size_t part, size_t index, const f
  * part, a sequence twice or of another runner; HK_E_RANGE: an id outside the embedding, or more ids
  * than a sequence has positions left; HK_E_NOMEM: out of memory, or of the blocks that the runner
  * may have (once others are freed the call may be made again). No sequence has changed then. After
- * a failure of FN hke_sequence_used() says how far each was evaluated. */
+ * a failure of FN, or HK_E_IO with sys EINTR since the watch ended it, hke_sequence_used() says how
+ * far each was evaluated. */
 HK_MUST enum hk_status hke_runner_eval(struct hke_runner *r, const struct hke_part *part,
                                        size_t parts, hke_part_fn *fn, void *arg,
                                        struct hk_error *err);

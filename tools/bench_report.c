@@ -45,7 +45,8 @@ static json_t *bench_memory_json(const struct bench_result *r)
 void bench_print_json(const struct bench_options *o, const struct bench_result *r)
 {
     json_t *v = json_object();
-    tool_json_set(v, "model", tool_json_text(o->path));
+    tool_json_set(v, "file", tool_json_text(o->path));
+    tool_json_set(v, "model", tool_json_text(o->path)); /* its name before */
     tool_json_set(v, "type", tool_json_text(r->model.type));
     tool_json_set(v, "params", tool_json_uint(r->model.params));
     tool_json_set(v, "size", tool_json_uint(r->model.size));

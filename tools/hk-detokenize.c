@@ -8,9 +8,10 @@
 
 enum { CHUNK = 1 << 16 };
 
-enum option { OPT_IDS, OPT_JSON, OPT_SPECIAL };
+enum option { OPT_EXACT, OPT_IDS, OPT_JSON, OPT_SPECIAL };
 
 static const struct tool_option options[] = {
+    [OPT_EXACT] = {"exact", 0, NULL, "print the text byte for byte: add no newline"},
     [OPT_IDS] = TOOL_OPTION_IDS,
     [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_SPECIAL] = {"special", 's', NULL, "print control tokens too"},
@@ -28,7 +29,7 @@ struct detokenize {
     const char *path;
     char **words; /* none: standard input */
     int word_count;
-    bool raw, json;
+    bool exact, raw, json;
     unsigned decoding; /* options of the stream */
 
     struct hk_file *file;
@@ -62,6 +63,9 @@ static void parse_detokenize_options(struct detokenize *d, int argc, char **argv
     tool_begin(&args, &tool, argc, argv);
     for (int o; (o = tool_next(&args, &value)) >= 0;) {
         switch ((enum option)o) {
+        case OPT_EXACT:
+            d->exact = true;
+            break;
         case OPT_IDS:
             d->raw = true;
             break;
@@ -170,6 +174,7 @@ static enum hk_status decode_id_input(struct detokenize *d)
 {
     static uint8_t chunk[CHUNK];
     enum hk_status st = HK_OK;
+    tool_tell_reading("token ids");
     while (st == HK_OK) {
         ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
         if (got < 0 && errno == EINTR)
@@ -212,7 +217,7 @@ static enum hk_status detokenize(struct detokenize *d)
         st = write_decoded_text(d);
     if (st == HK_OK && d->json)
         print_detokenize_json(d);
-    else if (st == HK_OK && isatty(STDOUT_FILENO) != 0)
+    else if (st == HK_OK && !d->exact)
         putchar('\n');
     return st;
 }

@@ -137,6 +137,7 @@ static enum hk_status read_scored_ids(struct perplexity *p)
     uint8_t *b = NULL;
     size_t n = 0;
     p->about = "-";
+    tool_tell_reading(p->ids_given ? "token ids" : "the text");
     enum hk_status st = tool_read_all(&b, &n, MAX_TEXT, &p->err);
     if (st == HK_OK)
         st = p->ids_given ? ids_of_bytes(p, b, n) : ids_of_text(p, (struct hk_bytes){b, n});
@@ -182,6 +183,14 @@ static enum hk_status score_position(void *arg, size_t position, const float *lo
     return st;
 }
 
+static bool watch_window(void *arg, double part)
+{
+    const struct perplexity *p = arg;
+    const double done = (double)p->window + part * (double)p->window_size;
+    tool_progress("perplexity", (uint64_t)done, p->ids.n);
+    return true;
+}
+
 static enum hk_status measure_perplexity(struct perplexity *p)
 {
     size_t ctx = hke_context_positions(p->ctx);
@@ -193,8 +202,8 @@ static enum hk_status measure_perplexity(struct perplexity *p)
         p->window_size = p->ids.n - at < ctx ? p->ids.n - at : ctx;
         hke_context_reset(p->ctx);
         st = hke_eval(p->ctx, p->ids.id + at, p->window_size, score_position, p, &p->err);
-        tool_progress(p->path, at + p->window_size, p->ids.n);
     }
+    tool_progress("perplexity", 1, 1);
     p->seconds = tool_seconds() - start;
     return st;
 }
@@ -203,6 +212,7 @@ static void print_perplexity(const struct perplexity *p)
 {
     double nll = p->nll / (double)p->scored;
     json_t *o = json_object();
+    tool_json_set(o, "file", tool_json_text(p->path));
     tool_json_set(o, "perplexity", tool_json_double(exp(nll)));
     tool_json_set(o, "nll", tool_json_double(nll));
     tool_json_set(o, "tokens", tool_json_uint(p->scored));
@@ -212,6 +222,8 @@ static void print_perplexity(const struct perplexity *p)
 
 static void print_perplexity_statistics(const struct perplexity *p)
 {
+    if (!tool_wants_statistics())
+        return;
     const double mib = 1 << 20;
     struct hke_memory m = hke_memory_now();
     tool_note(NULL,
@@ -226,6 +238,8 @@ static void print_perplexity_statistics(const struct perplexity *p)
 static enum hk_status prepare_perplexity(struct perplexity *p)
 {
     p->about = p->path;
+    p->engine.context.watch = watch_window;
+    p->engine.context.watch_arg = p;
     enum hk_status st = engine_options_open(&p->engine, p->path, &p->file, &p->model, &p->err);
     if (st == HK_OK)
         st = hke_context_new(&p->ctx, p->model, &p->engine.context, &p->err);

@@ -8,10 +8,11 @@
 /* ---- the report ---- */
 
 struct run_report {
+    const char *path;
     const struct hke_text *text;
     const struct hke_ids *generated;
     size_t prompt_tokens;
-    bool stopped; /* by an end token or a stop string */
+    const char *finish;
     const struct hke_generated *times;
     const char *kernels;
     unsigned threads;
@@ -27,6 +28,8 @@ static void rate_text(char *out, size_t size, size_t tokens, double seconds)
 
 static void print_run_statistics(const struct run_report *r)
 {
+    if (!tool_wants_statistics())
+        return;
     const double mib = 1 << 20;
     char prompt[48], decode[48];
     struct hke_memory m = hke_memory_now();
@@ -57,9 +60,10 @@ static void print_run_json(const struct run_report *r)
     tool_json_set(timings, "decode_tps", rate_json(r->times->decoded, r->times->decode_seconds));
     tool_json_set(memory, "private", m.private > 0 ? tool_json_uint(m.private) : json_null());
     tool_json_set(memory, "mapped", m.mapped > 0 ? tool_json_uint(m.mapped) : json_null());
+    tool_json_set(o, "file", tool_json_text(r->path));
     tool_json_set(o, "text", tool_json_bytes((struct hk_bytes){r->text->p, r->text->n}));
     tool_json_set(o, "tokens", tokens);
-    tool_json_set(o, "finish_reason", tool_json_text(r->stopped ? "stop" : "length"));
+    tool_json_set(o, "finish_reason", tool_json_text(r->finish));
     tool_json_set(o, "usage", usage);
     tool_json_set(o, "timings", timings);
     tool_json_set(o, "memory", memory);
@@ -83,6 +87,8 @@ struct run {
     struct hke_text piece; /* what a token gave, before stop strings are looked for */
     struct hke_text text;  /* all of it with --json, else what is being written */
     struct hke_generated result;
+    const volatile sig_atomic_t *interrupt; /* the signal that ends the text, once there is one */
+    bool prompted;                          /* the prompt is evaluated */
     struct hk_error err;
     enum hk_status status; /* of a callback */
     const char *about;     /* what err is about: the model, or standard input */
@@ -98,31 +104,23 @@ static enum hk_status read_prompt_text(struct run *r, struct hk_bytes *out)
         return tool_join_words(r->opt.prompt_words, r->opt.prompt_count, out, &r->err);
     }
     r->about = "-";
+    tool_tell_reading("the prompt");
     enum hk_status st = tool_read_all(&p, &out->n, MAX_PROMPT, &r->err);
     if (st != HK_OK)
         return st;
     out->p = p;
+    if (!r->opt.exact && out->n > 0 && p[out->n - 1] == '\n')
+        out->n--;
     return out->n > 0 ? HK_OK : hk_fail(&r->err, HK_E_USE, HK_NO_OFFSET, "the prompt is empty");
-}
-
-/* A prompt that spells its bos already needs no second one. */
-static void drop_second_bos(struct run *r)
-{
-    struct hke_ids *ids = &r->prompt;
-    int64_t bos = hke_bos(r->tokenizer);
-    if (hke_adds_bos(r->tokenizer) && ids->n > 1 && ids->id[0] == bos && ids->id[1] == bos)
-        memmove(ids->id, ids->id + 1, --ids->n * sizeof *ids->id);
 }
 
 static enum hk_status encode_prompt(struct run *r)
 {
     struct hk_bytes text = {NULL, 0};
-    unsigned how = HKE_ADD_SPECIAL | (r->opt.special ? HKE_PARSE_SPECIAL : 0);
+    unsigned how = HKE_ADD_SPECIAL | HKE_ONE_BOS | (r->opt.special ? HKE_PARSE_SPECIAL : 0);
     enum hk_status st = read_prompt_text(r, &text);
     if (st == HK_OK)
         st = hke_encode(r->tokenizer, text, how, &r->prompt, &r->err);
-    if (st == HK_OK && r->opt.special)
-        drop_second_bos(r);
     free((void *)(uintptr_t)text.p);
     return st;
 }
@@ -150,9 +148,27 @@ static enum hk_status pass_stop_strings(struct run *r)
     return st == HK_OK ? write_text_so_far(r) : st;
 }
 
+/* The bar of a long prompt, gone once it is evaluated. */
+static bool watch_run(void *arg, double part)
+{
+    enum { PARTS = 1000 };
+    struct run *r = arg;
+    if (!r->prompted)
+        tool_progress("prompt", (uint64_t)(part * PARTS), PARTS);
+    return *r->interrupt == 0;
+}
+
+static void end_prompt_bar(struct run *r)
+{
+    if (!r->prompted)
+        tool_progress("prompt", 1, 1);
+    r->prompted = true;
+}
+
 static bool take_token(void *arg, uint32_t id)
 {
     struct run *r = arg;
+    end_prompt_bar(r);
     r->generated.id[r->generated.n++] = id;
     r->status = hke_stream_push(&r->stream, id, &r->piece, &r->err);
     if (r->status == HK_OK)
@@ -169,7 +185,7 @@ static enum hk_status end_generated_text(struct run *r)
         st = hke_stop_end(r->stop, &r->text, &r->err);
     if (st == HK_OK)
         st = write_text_so_far(r);
-    if (st == HK_OK && !r->opt.json && isatty(STDOUT_FILENO) != 0)
+    if (st == HK_OK && !r->opt.json && !r->opt.exact)
         putchar('\n');
     return st;
 }
@@ -192,18 +208,27 @@ static enum hk_status generate_text(struct run *r)
     hke_stream_start(&r->stream, r->tokenizer,
                      HKE_CONTINUE | (r->opt.special ? HKE_SHOW_SPECIAL : 0));
     enum hk_status st = hke_generate(r->ctx, &opt, &r->result, &r->err);
+    end_prompt_bar(r);
     if (st == HK_OK)
         st = r->status;
     return st == HK_OK ? end_generated_text(r) : st;
 }
 
+static const char *finish_reason(const struct run *r)
+{
+    if (r->result.finish == HKE_FINISH_STOPPED)
+        return "interrupted";
+    return r->result.finish == HKE_FINISH_STOP || hke_stop_found(r->stop) ? "stop" : "length";
+}
+
 static void report_run(const struct run *r)
 {
     const struct run_report report = {
+        .path = r->opt.path,
         .text = &r->text,
         .generated = &r->generated,
         .prompt_tokens = r->prompt.n,
-        .stopped = r->result.finish == HKE_FINISH_STOP || hke_stop_found(r->stop),
+        .finish = finish_reason(r),
         .times = &r->result,
         .kernels = hke_context_kernels(r->ctx),
         .threads = hke_context_threads(r->ctx),
@@ -229,6 +254,9 @@ static enum hk_status load_run_model(struct run *r)
 static enum hk_status prepare_run(struct run *r)
 {
     r->about = r->opt.path;
+    r->interrupt = tool_catch_interrupt();
+    r->opt.engine.context.watch = watch_run;
+    r->opt.engine.context.watch_arg = r;
     enum hk_status st = hke_context_new(&r->ctx, r->model, &r->opt.engine.context, &r->err);
     size_t vocab = hke_model_params(r->model)->vocab;
     if (st == HK_OK)
@@ -273,6 +301,8 @@ int main(int argc, char **argv)
         status = tool_error(r.about, &r.err);
     else
         report_run(&r);
+    if (status == TOOL_OK && r.result.finish == HKE_FINISH_STOPPED)
+        status = tool_interrupted(*r.interrupt);
     free_run(&r);
     return tool_end(status);
 }

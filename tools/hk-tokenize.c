@@ -136,7 +136,7 @@ static void begin_token_output(struct tokenize *k)
         return;
     tool_json_begin(&k->out, stdout);
     if (!k->count_only)
-        tool_json_enter(&k->out, "tokens", '[');
+        tool_json_enter_line(&k->out, "tokens");
 }
 
 static enum hk_status flush_tokens(struct tokenize *k)
@@ -245,6 +245,7 @@ static enum hk_status encode_text_input(struct tokenize *k)
     struct held h = {0};
     size_t want = CHUNK;
     enum hk_status st = HK_OK;
+    tool_tell_reading("the text");
     while (st == HK_OK && !h.last) {
         st = fill_held(k, &h, want);
         if (st == HK_OK)
@@ -268,22 +269,6 @@ static enum hk_status load_tokenizer(struct tokenize *k)
     return st;
 }
 
-/* The start token where --bos asks for one that the file does not. */
-static enum hk_status add_start_token(struct tokenize *k)
-{
-    if (!k->no_bos)
-        k->encoding |= HKE_ADD_SPECIAL;
-    if (!k->bos || hke_adds_bos(k->tokenizer))
-        return HK_OK;
-    k->ids.id = malloc(sizeof *k->ids.id);
-    if (k->ids.id == NULL)
-        return hk_fail_nomem(&k->err);
-    k->ids.capacity = 1;
-    k->ids.id[k->ids.n++] = (uint32_t)hke_bos(k->tokenizer);
-    print_token_ids(k, 0);
-    return HK_OK;
-}
-
 static enum hk_status tokenize(struct tokenize *k)
 {
     k->about = "standard output";
@@ -293,10 +278,9 @@ static enum hk_status tokenize(struct tokenize *k)
     if (st != HK_OK)
         return st;
     begin_token_output(k);
-    st = add_start_token(k);
+    k->encoding |= HKE_ONE_BOS | (k->bos ? HKE_ADD_BOS : 0) | (k->no_bos ? 0 : HKE_ADD_SPECIAL);
     k->about = k->word_count > 0 ? "text" : "-";
-    if (st == HK_OK)
-        st = k->word_count > 0 ? encode_text_words(k) : encode_text_input(k);
+    st = k->word_count > 0 ? encode_text_words(k) : encode_text_input(k);
     return st == HK_OK ? end_token_output(k) : st;
 }
 

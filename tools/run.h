@@ -13,7 +13,7 @@ struct run_options {
     char **prompt_words; /* none: standard input */
     int prompt_count;
     size_t most; /* tokens to generate */
-    bool json, special;
+    bool exact, json, special;
     struct engine_options engine;
     struct hke_sampling sampling;
     struct hk_bytes *stop; /* free() it; the strings are the arguments */

@@ -8,6 +8,7 @@
 enum option {
     OPT_ADAPTER,
     OPT_CTX,
+    OPT_EXACT,
     OPT_FREQUENCY,
     OPT_JSON,
     OPT_COUNT,
@@ -26,6 +27,7 @@ enum option {
 static const struct tool_option options[] = {
     [OPT_ADAPTER] = ENGINE_OPTION_ADAPTER,
     [OPT_CTX] = {"ctx", 0, "N", "context size (default: what the model was trained for)"},
+    [OPT_EXACT] = {"exact", 0, NULL, "take the prompt and print the text byte for byte"},
     [OPT_FREQUENCY] = {"frequency-penalty", 0, "P",
                        "subtract P from a token's logit each time it occurs"},
     [OPT_JSON] = TOOL_OPTION_JSON,
@@ -110,6 +112,9 @@ static void set_run_option(struct run_options *o, enum option option, const char
         break;
     case OPT_CTX:
         o->engine.context.positions = tool_uint(value, 1, HKE_MAX_POSITIONS);
+        break;
+    case OPT_EXACT:
+        o->exact = true;
         break;
     case OPT_JSON:
         o->json = true;

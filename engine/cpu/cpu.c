@@ -3,6 +3,7 @@
  * never touched. */
 #include "engine/cpu/cpu.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,7 +320,8 @@ static enum hk_status run_cpu(struct hke_device *d, const struct hke_batch *b, s
     p.logits_n = c->logits_n;
     if (p.residual != NULL && !hke_is_single_token(&p))
         memcpy(c->buffer[HKE_RESIDUAL], residual, b->n * c->plan->hidden * sizeof *residual);
-    hke_run_pass(&p);
+    if (!hke_run_pass(&p))
+        return hk_fail_sys(err, EINTR, "evaluating tokens");
     if (end < c->plan->steps)
         copy_residual(&p, residual);
     return HK_OK;

@@ -3,6 +3,8 @@
 #ifndef HKE_CPU_H
 #define HKE_CPU_H
 
+#include <stdatomic.h>
+
 #include "engine/backend.h"
 #include "engine/cpu/pool.h"
 #include "engine/cpu/sys.h"
@@ -77,6 +79,7 @@ struct hke_cpu {
     float *low[HKE_MAX_OPERANDS]; /* batch x max_rank: A x of adapters; or NULL */
     size_t max_rank;              /* of the adapters' products */
 
+    atomic_size_t stop_before;     /* the step that the pass ends before, if the watch ends it */
     struct hke_batch last;         /* the batch that was run, for more of its logits */
     struct hke_group *group;       /* of each of its tokens */
     bool has_adapters;             /* some of its tokens */
@@ -112,8 +115,8 @@ static inline size_t hke_first_token(const struct hke_pass *p, const struct hke_
 }
 
 /* steps.c: run P, whose room is reserved. Nothing is allocated, and only waiting calls the system.
- */
-void hke_run_pass(struct hke_pass *p);
+ * False: the watch ended it. */
+bool hke_run_pass(struct hke_pass *p);
 /* Compute other logits of the last pass, one of several tokens. */
 void hke_run_logits(struct hke_pass *p);
 

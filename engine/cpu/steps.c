@@ -238,6 +238,19 @@ static void compute_logits(const struct hke_pass *p, struct hke_worker *own,
 
 /* ---- all steps ---- */
 
+/* Whether the pass ends before STEP, which is to be run. A product has a barrier in the pass of
+ * several tokens, so what the first worker decides before one, all know before the next step. */
+static bool is_pass_stopped(const struct hke_pass *p, unsigned worker, size_t step)
+{
+    struct hke_cpu *c = p->cpu;
+    if (step >= atomic_load_explicit(&c->stop_before, memory_order_relaxed))
+        return true;
+    if (worker == 0 && c->opt.watch != NULL && !hke_is_single_token(p) &&
+        c->plan->step[step].kind == HKE_PRODUCT && !c->opt.watch(c->opt.watch_arg, step))
+        atomic_store_explicit(&c->stop_before, step + 1, memory_order_relaxed);
+    return false;
+}
+
 static void run_step(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
 {
     switch (s->kind) {
@@ -265,9 +278,13 @@ static void run_steps(void *arg, unsigned worker, unsigned workers)
     struct hke_worker *own = &p->cpu->worker[worker];
     if (p->residual != NULL && hke_is_single_token(p))
         memcpy(own->residual, p->residual, plan->hidden * sizeof(float));
-    for (size_t i = p->first; i < p->end; i++)
-        if (hke_first_token(p, &plan->step[i]) < p->n)
-            run_step(p, own, &plan->step[i]);
+    for (size_t i = p->first; i < p->end; i++) {
+        if (hke_first_token(p, &plan->step[i]) == p->n)
+            continue;
+        if (is_pass_stopped(p, worker, i))
+            return;
+        run_step(p, own, &plan->step[i]);
+    }
 }
 
 static void run_more_logits(void *arg, unsigned worker, unsigned workers)
@@ -289,9 +306,11 @@ static void run_in_pool(struct hke_pass *p, hke_pool_fn *fn)
         hke_pool_run(c->pool, fn, p);
 }
 
-void hke_run_pass(struct hke_pass *p)
+bool hke_run_pass(struct hke_pass *p)
 {
+    atomic_store_explicit(&p->cpu->stop_before, SIZE_MAX, memory_order_relaxed);
     run_in_pool(p, run_steps);
+    return atomic_load_explicit(&p->cpu->stop_before, memory_order_relaxed) == SIZE_MAX;
 }
 
 void hke_run_logits(struct hke_pass *p)

@@ -72,6 +72,11 @@ const char *hke_context_kernels(const struct hke_context *c)
     return hke_runner_kernels(c->runner);
 }
 
+bool hke_context_stopped(const struct hke_context *c)
+{
+    return c->runner->watched.stopped;
+}
+
 const float *hke_logits(const struct hke_context *c)
 {
     return c->last;

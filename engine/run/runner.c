@@ -1,6 +1,7 @@
 /* A runner: its options settled, and parts of texts cut into batches for the device. */
 #include "engine/run/runner.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum {
@@ -11,6 +12,15 @@ enum {
 struct hke_origin { /* where a token of a batch comes from */
     size_t part, index;
 };
+
+static bool watch_step(void *arg, size_t step)
+{
+    struct hke_runner *r = arg;
+    struct hke_watched *w = &r->watched;
+    const double part = (double)step / (double)r->model->plan->steps;
+    w->stopped = !w->fn(w->arg, ((double)w->done + (double)w->batch * part) / (double)w->all);
+    return !w->stopped;
+}
 
 /* ---- open and close ---- */
 
@@ -39,7 +49,10 @@ static enum hk_status settle_options(struct hke_runner *r, const struct hke_cont
         .kernels = opt->kernels,
         .threads = opt->threads,
         .huge_pages = opt->huge_pages,
+        .watch = opt->watch != NULL ? watch_step : NULL,
+        .watch_arg = r,
     };
+    r->watched = (struct hke_watched){.fn = opt->watch, .arg = opt->watch_arg};
     if (opt->every_logit && p->vocab < LOGIT_FLOATS)
         out->logits = hke_min_size(LOGIT_FLOATS / p->vocab, r->batch);
     return HK_OK;
@@ -246,9 +259,13 @@ static enum hk_status eval_range(struct hke_runner *r, const struct hke_part *pa
                                  struct hk_error *err)
 {
     const struct hke_batch b = gather_batch(r, part, range);
+    r->watched.batch = b.n;
+    if (r->watched.fn != NULL && !watch_step(r, 0))
+        return hk_fail_sys(err, EINTR, "evaluating tokens");
     enum hk_status st = r->device->backend->run(r->device, &b, 0, r->model->plan->steps, NULL, err);
     if (st != HK_OK)
         return st;
+    r->watched.done += b.n;
     for (size_t i = range->first; i <= range->last; i++)
         part[i].sequence->used += range_end(range, part, i) - range_begin(range, i);
     return give_logits(r, &b, fn, arg, err);
@@ -258,6 +275,10 @@ enum hk_status hke_runner_eval(struct hke_runner *r, const struct hke_part *part
                                hke_part_fn *fn, void *arg, struct hk_error *err)
 {
     enum hk_status st = prepare_parts(r, part, parts, err);
+    r->watched.done = r->watched.all = 0;
+    r->watched.stopped = false;
+    for (size_t i = 0; i < parts; i++)
+        r->watched.all += part[i].n;
     for (size_t first = 0, begin = 0; first < parts && st == HK_OK;) {
         const struct batch_range range = range_from(part, parts, first, begin, r->batch);
         st = eval_range(r, part, &range, fn, arg, err);

@@ -5,11 +5,19 @@
 #include "engine/plan/model.h"
 #include "engine/run/blocks.h"
 
+struct hke_watched { /* an evaluation, for the watch of a runner */
+    hke_watch_fn *fn;
+    void *arg;
+    size_t done, batch, all; /* ids evaluated, those being so, and all */
+    bool stopped;
+};
+
 struct hke_runner {
     const struct hke_model *model;
     struct hke_device *device;
     struct hke_blocks blocks;
     size_t positions, batch;
+    struct hke_watched watched;
     struct hke_token *token;   /* of a batch */
     struct hke_origin *origin; /* of each of these */
 };

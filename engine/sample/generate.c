@@ -80,10 +80,14 @@ enum hk_status hke_generate(struct hke_context *c, const struct hke_generate_opt
         st = choose_token(c, opt, &g, &id, &go_on, err);
         if (st == HK_OK && go_on) {
             st = hke_eval(c, &id, 1, NULL, NULL, err);
-            g.decoded++;
+            g.decoded += st == HK_OK;
         }
     }
     g.decode_seconds = read_monotonic_seconds() - prompted;
+    if (st != HK_OK && hke_context_stopped(c)) {
+        g.finish = HKE_FINISH_STOPPED;
+        st = HK_OK;
+    }
     if (st == HK_OK)
         *out = g;
     return st;

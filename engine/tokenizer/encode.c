@@ -85,6 +85,22 @@ static enum hk_status encode_level(struct encoding *e, unsigned level, struct hk
     return encode_between_added(e, level, text, prefix);
 }
 
+static bool wants_bos(const struct hke_tokenizer *t, unsigned options)
+{
+    if ((options & HKE_CONTINUED) != 0)
+        return false;
+    return (options & HKE_ADD_BOS) != 0 || ((options & HKE_ADD_SPECIAL) != 0 && hke_adds_bos(t));
+}
+
+/* IDS from AT on begin with a bos that was added; drop it where the text begins with one too. */
+static void drop_second_bos(struct hke_ids *ids, size_t at)
+{
+    if (ids->n < at + 2 || ids->id[at] != ids->id[at + 1])
+        return;
+    memmove(ids->id + at, ids->id + at + 1, (ids->n - at - 1) * sizeof *ids->id);
+    ids->n--;
+}
+
 enum hk_status hke_encode(const struct hke_tokenizer *t, struct hk_bytes text, unsigned options,
                           struct hke_ids *out, struct hk_error *err)
 {
@@ -94,14 +110,17 @@ enum hk_status hke_encode(const struct hke_tokenizer *t, struct hk_bytes text, u
                          .splitter = {.words = &e.words},
                          .special = (options & HKE_PARSE_SPECIAL) != 0};
     size_t before = out->n;
-    bool ends = (options & HKE_ADD_SPECIAL) != 0, starts = (options & HKE_CONTINUED) == 0;
+    const bool bos = wants_bos(t, options);
+    const bool eos = (options & HKE_ADD_SPECIAL) != 0 && (options & HKE_TO_BE_CONTINUED) == 0;
     e.out.budget = (uint64_t)text.n * PER_BYTE + ALWAYS;
     enum hk_status st = hke_words_prepare(&e.words, text.n) ? HK_OK : hk_fail_nomem(err);
-    if (st == HK_OK && ends && starts && hke_adds_bos(t))
+    if (st == HK_OK && bos)
         st = hke_emit_token(&e.out, (uint32_t)t->bos);
     if (st == HK_OK)
-        st = encode_level(&e, 0, text, starts);
-    if (st == HK_OK && ends && (options & HKE_TO_BE_CONTINUED) == 0 && hke_adds_eos(t))
+        st = encode_level(&e, 0, text, (options & HKE_CONTINUED) == 0);
+    if (st == HK_OK && bos && (options & HKE_ONE_BOS) != 0)
+        drop_second_bos(out, before);
+    if (st == HK_OK && eos && hke_adds_eos(t))
         st = hke_emit_token(&e.out, (uint32_t)t->eos);
     if (st != HK_OK)
         out->n = before;

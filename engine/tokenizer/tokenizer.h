@@ -51,6 +51,8 @@ enum {
     HKE_PARSE_SPECIAL = 2,   /* control tokens spelled in the text are taken as such */
     HKE_CONTINUED = 4,       /* the text continues one encoded before: no dummy prefix, no bos */
     HKE_TO_BE_CONTINUED = 8, /* more of it follows: no eos */
+    HKE_ADD_BOS = 16, /* a bos, which the vocabulary has, even where the file asks for none */
+    HKE_ONE_BOS = 32, /* a text that begins with the bos, parsed as such, gets no second one */
 };
 
 /* How many bytes of TEXT, of which more may follow, can be encoded without the rest: the ids of

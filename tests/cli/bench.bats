@@ -25,7 +25,7 @@ PY
     assert_status 0
     assert_err ''
     [[ $(wc -l <<<"$output") -eq 1 ]]
-    assert_json 'list(v)' '["model","type","params","size","kernels","threads","gpu","batch","activations","reps","prefill","decode","load_ms","first_token_ms","memory"]'
+    assert_json 'list(v)' '["file","model","type","params","size","kernels","threads","gpu","batch","activations","reps","prefill","decode","load_ms","first_token_ms","memory"]'
     assert_json '[list(e) for e in v["prefill"]]' '[["n","depth","tps","min","max"]]'
     assert_json '[list(e) for e in v["decode"]]' '[["n","depth","tps","min","max"]]'
     assert_json 'list(v["memory"])' '["private","mapped","peak","kv"]'

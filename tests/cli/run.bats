@@ -26,7 +26,7 @@ for i, run in enumerate(runs):
                           "completion_tokens": len(run["ids"])}, v["usage"]
     assert v["finish_reason"] == "length"
     if run["prompt"]:
-        piped = subprocess.run(["hk-run", "-n", str(len(run["ids"])), model], check=True,
+        piped = subprocess.run(["hk-run", "--exact", "-n", str(len(run["ids"])), model], check=True,
                                input=run["prompt"].encode(), stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL)
         assert piped.stdout == run["text"].encode(), (i, piped.stdout)
@@ -69,20 +69,43 @@ PY
     done
 }
 
-@test "only the text is on standard output, statistics are on standard error" {
-    t_sh 'hk-run -n 5 "$1" Once upon a time | od -An -c | tail -n 1' "$M"
-    refute_out_has '\n'
-    t hk-run -n 12 "$M" Once upon a time
-    assert_out ', there was a little girl named Lily. She'
-    assert_err_like '^hk-run: prompt: 5 tokens, [0-9.]+ a second; generated: 12 tokens, [0-9.]+ a second; memory: [0-9.]+ MiB private, [0-9.]+ MiB mapped; kernels: [a-z0-9]+; threads: [0-9]+$'
+@test "the text and one newline are on standard output, and nothing is on standard error" {
+    t_sh 'hk-run -n 12 "$1" Once upon a time | od -An -c | tail -n 1' "$M"
+    assert_out_like ' h +e +[\\]n$'
+    assert_err ''
+    t_sh 'hk-run --exact -n 12 "$1" Once upon a time | tail -c 3' "$M"
+    assert_out She
+    t_sh 'hk-run --exact -n 12 "$1" Once upon a time | wc -l' "$M"
+    assert_out 0
+    t_sh 'hk-run -n 40 --stop "was too high" "$1" Once upon a time | wc -l' "$M"
+    assert_out 1
+    t_sh 'hk-run -n 0 "$1" Once | od -An -c' "$M"
+    assert_out_like '^ +[\\]n$'
 }
 
-@test "arguments are joined with blanks; standard input is taken byte for byte" {
+@test "statistics are on standard error with -v, or where it is a terminal and -q was not given" {
+    want='^hk-run: prompt: 5 tokens, [0-9.]+ a second; generated: 12 tokens, [0-9.]+ a second; memory: [0-9.]+ MiB private, [0-9.]+ MiB mapped; kernels: [a-z0-9]+; threads: [0-9]+$'
+    t hk-run -v -n 12 "$M" Once upon a time
+    assert_out ', there was a little girl named Lily. She'
+    assert_err_like "$want"
+    t_sh 'script -qec "hk-run -n 12 \"$1\" Once upon a time >out" /dev/null </dev/null | tr -d "\r"' "$M"
+    assert_out_like "$want"
+    t_sh 'script -qec "hk-run -q -n 12 \"$1\" Once upon a time >out" /dev/null </dev/null' "$M"
+    assert_out ''
+}
+
+@test "arguments are joined with blanks; standard input is taken without its last newline, or byte for byte" {
     t hk-run --json -n 4 "$M" Once 'upon a' time
     one=$(printf '%s' "$output" | json - '[v["tokens"],v["usage"]]')
     t_sh 'printf "Once upon a time" | hk-run --json -n 4 "$1"' "$M"
     assert_json '[v["tokens"],v["usage"]]' "$one"
-    t_sh 'printf "Once upon a time\n" | hk-run --json -n 0 "$1"' "$M"
+    t_sh 'printf "Once upon a time\n" | hk-run --json -n 4 "$1"' "$M"
+    assert_json '[v["tokens"],v["usage"]]' "$one"
+    t_sh 'printf "Once upon a time\n\n" | hk-run --json -n 0 "$1"' "$M"
+    assert_json 'v["usage"]["prompt_tokens"]' 6
+    t_sh 'printf "Once upon a time\n" | hk-run --exact --json -n 0 "$1"' "$M"
+    assert_json 'v["usage"]["prompt_tokens"]' 6
+    t hk-run --json -n 0 "$M" $'Once upon a time\n'
     assert_json 'v["usage"]["prompt_tokens"]' 6
     t_sh 'printf "a\000b\377" | hk-run --json -n 0 "$1"' "$M"
     assert_json 'v["usage"]["prompt_tokens"]' 5 # bos, blank and a, NUL, b, 255
@@ -90,12 +113,54 @@ PY
     assert_status 0
 }
 
+# signalled SIGNAL WHEN INPUT ARGUMENTS... runs hk-run, which SIGNAL is sent to after WHEN seconds or bytes of text, and
+# prints its status and what of standard output is of interest. (A shell has SIGINT ignored in the background.)
+signalled() {
+    "$PYTHON" - "$@" <<'PY'
+import json, os, signal, subprocess, sys, time
+name, when, source, *args = sys.argv[1:]
+p = subprocess.Popen(["hk-run", "--ctx", "1000000", *args], stdin=open(source, "rb"), stdout=open("out", "wb"),
+                     stderr=open("err", "wb"), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+begin = time.monotonic()
+while time.monotonic() - begin < 20:
+    if when.endswith("s") and time.monotonic() - begin > float(when[:-1]):
+        break
+    if not when.endswith("s") and os.path.getsize("out") >= int(when):
+        break
+    time.sleep(0.01)
+p.send_signal(getattr(signal, name))
+status = p.wait(timeout=60)
+out, err = open("out", "rb").read(), open("err", "rb").read()
+if "--json" in args:
+    v = json.loads(out)
+    print(status, v["finish_reason"], v["usage"]["completion_tokens"] == len(v["tokens"]), len(v["text"]) > 0, len(err))
+else:
+    print(status, out[:41].decode(), out[-1:] == b"\n", len(err))
+PY
+}
+
+# A context without end, so that only the signal ends the text.
+@test "SIGINT and SIGTERM end the text, which is kept" {
+    for row in SIGINT:130 SIGTERM:143; do
+        t signalled "${row%:*}" 200 /dev/null "$M" Once upon a time
+        assert_out "${row#*:} , there was a little girl named Lily. She True 0"
+        t signalled "${row%:*}" 0.5s /dev/null --json "$M" Once upon a time
+        assert_out "${row#*:} interrupted True True 0"
+    done
+}
+
+@test "a signal ends the evaluation of a long prompt too" {
+    yes 'One day a little girl went to the park.' | head -n 12000 >long
+    t signalled SIGINT 1s long --json --threads 1 "$M"
+    assert_out '130 interrupted True False 0'
+}
+
 @test "JSON has the fields of the manual" {
     t hk-run --json -n 3 "$M" Lily
     assert_status 0
     assert_err ''
     [[ ${#lines[@]} -eq 1 ]]
-    assert_json 'list(v)' '["text","tokens","finish_reason","usage","timings","memory"]'
+    assert_json 'list(v)' '["file","text","tokens","finish_reason","usage","timings","memory"]'
     assert_json 'list(v["timings"])+list(v["memory"])' '["prompt_tps","decode_tps","private","mapped"]'
     assert_json 'v["memory"]["private"] > 0 and v["memory"]["mapped"] > 500000' True
     t hk-run --json -n 0 "$M" Lily
@@ -295,7 +360,7 @@ refused() {
     "$PYTHON" - "$M" <<'PY'
 import json, subprocess, sys
 def run(*args):
-    return subprocess.run(["hk-run", "-n", "30", *args, sys.argv[1], "Once upon a time"], check=True,
+    return subprocess.run(["hk-run", "--exact", "-n", "30", *args, sys.argv[1], "Once upon a time"], check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode()
 text = run()
 for at in range(0, len(text) - 9, 3):

@@ -300,7 +300,7 @@ static void test_directories(void)
     expect_refusal(".", HK_E_IO, "a directory without a model", "only a hidden file");
     write_set();
     write_shard(&(struct shard){"x.hk", 0, 1, "x", 0, 0, 0});
-    expect_refusal(".", HK_E_FORMAT, "2 models: " A ", x.hk", "a set and a file");
+    expect_refusal(".", HK_E_FORMAT, "2 models, name one of them: " A ", x.hk", "a set and a file");
     remove_files();
     write_shard(&(struct shard){"x.hk", 0, 1, "x", 0, 0, 0});
     struct hk_error err = {0};
@@ -315,7 +315,8 @@ static void test_directories(void)
     write_shard(&(struct shard){"x.hk", 0, 1, "x", 0, 0, 0});
     write_text(INDEX, "{\"weight_map\":{\"x\":\"x.hk\"}}");
     write_text("o.hk.index.json", "{\"weight_map\":{\"y\":\"y.hk\"}}");
-    expect_refusal(".", HK_E_FORMAT, "2 models: " INDEX ", o.hk.index.json", "two indexes");
+    expect_refusal(".", HK_E_FORMAT, "2 models, name one of them: " INDEX ", o.hk.index.json",
+                   "two indexes");
     remove_files();
 }
 

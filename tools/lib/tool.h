@@ -155,6 +155,8 @@ void tool_message_begin(const char *name);
 bool tool_quiet(void);
 /* -v: statistics even where standard error is no terminal. The last of -q and -v counts. */
 bool tool_verbose(void);
+/* Whether statistics are printed: standard error is a terminal or -v was given, and -q was not. */
+bool tool_wants_statistics(void);
 void tool_be_quiet(void);   /* tool_next() found -q, */
 void tool_be_verbose(void); /* or -v */
 /* The worse of two exit statuses. */
@@ -205,10 +207,18 @@ const volatile sig_atomic_t *tool_catch_stop(void);
 /* Then end as the signal would have, if there was one. */
 void tool_die_if_stopped(void);
 
+/* For work that ends early with what it has: from now on the first SIGINT or SIGTERM makes what is
+ * returned its number, and a second one ends the program. */
+const volatile sig_atomic_t *tool_catch_interrupt(void);
+/* The exit status of a program that ended early for signal SIG, as shells have it. */
+int tool_interrupted(int sig);
+
 /* From now on a mapped file that another program makes shorter ends PROGRAM with a message, status
  * 2 and its temporary files removed. tool_begin() calls it. */
 void tool_catch_truncation(const char *program);
 
+/* Where standard input is a terminal, say that WHAT ("the prompt") is read from it. */
+void tool_tell_reading(const char *what);
 /* All bytes of standard input, none changed: *N of them in *OUT, which is the caller's to free.
  * HK_E_RANGE: more than MOST. */
 HK_MUST enum hk_status tool_read_all(uint8_t **out, size_t *n, size_t most, struct hk_error *err);
@@ -280,7 +290,8 @@ struct tool_json_out {
     FILE *file;
     bool pretty;
     unsigned depth;
-    bool first; /* nothing is in the innermost object or array yet */
+    unsigned line_depth; /* of the array that is printed on one line; 0: none */
+    bool first;          /* nothing is in the innermost object or array yet */
 };
 void tool_json_begin(struct tool_json_out *o, FILE *file); /* opens the object */
 void tool_json_end(struct tool_json_out *o);               /* closes it, with a newline */
@@ -291,6 +302,8 @@ void tool_json_put_bytes(struct tool_json_out *o, struct hk_bytes key, json_t *v
 /* Open and close a nested object or array: BRACKET is '{' or '[', then '}' or ']'. */
 void tool_json_enter(struct tool_json_out *o, const char *key, char bracket);
 void tool_json_leave(struct tool_json_out *o, char bracket);
+/* Open an array of plain values that stays on one line on a terminal too. */
+void tool_json_enter_line(struct tool_json_out *o, const char *key);
 
 /* ---- tables for people: cells are collected row by row, then printed in aligned columns ---- */
 

@@ -32,15 +32,15 @@ static void remove_and_die(int sig)
 }
 
 /* A signal that was ignored when the program started (nohup) stays ignored. */
-static void catch_signals(void (*handler)(int))
+static void catch_signals(void (*handler)(int), int flags, const int *sig, size_t n)
 {
-    for (size_t i = 0; i < DEADLY; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct sigaction act;
-        if (sigaction(deadly[i], NULL, &act) == 0 && act.sa_handler == SIG_IGN)
+        if (sigaction(sig[i], NULL, &act) == 0 && act.sa_handler == SIG_IGN)
             continue;
-        act = (struct sigaction){.sa_handler = handler};
+        act = (struct sigaction){.sa_handler = handler, .sa_flags = flags};
         sigfillset(&act.sa_mask);
-        sigaction(deadly[i], &act, NULL);
+        sigaction(sig[i], &act, NULL);
     }
 }
 
@@ -61,7 +61,7 @@ static bool stop_for_signal(int sig)
 
 const volatile sig_atomic_t *tool_catch_stop(void)
 {
-    catch_signals(note_stop_signal);
+    catch_signals(note_stop_signal, 0, deadly, DEADLY);
     stoppable = 1;
     return &stopped;
 }
@@ -75,6 +75,26 @@ void tool_die_if_stopped(void)
         exit(TOOL_TROUBLE);
     signal(stopped, SIG_DFL);
     raise(stopped);
+}
+
+static volatile sig_atomic_t interrupted; /* by this signal */
+
+static void note_interrupt(int sig)
+{
+    interrupted = sig;
+    catch_signals(remove_and_die, 0, deadly, DEADLY);
+}
+
+const volatile sig_atomic_t *tool_catch_interrupt(void)
+{
+    static const int gentle[] = {SIGINT, SIGTERM};
+    catch_signals(note_interrupt, SA_RESTART, gentle, sizeof gentle / sizeof *gentle);
+    return &interrupted;
+}
+
+int tool_interrupted(int sig)
+{
+    return 128 + sig;
 }
 
 /* ---- a file made shorter: what happens in the handler is made of system calls only ---- */
@@ -368,7 +388,7 @@ enum hk_status tool_create(struct hk_out **out, const char *path, const char *in
         return status;
     if (is_written_directly(path))
         return hk_out_create(out, path, replace ? HK_OUT_REPLACE : 0, err);
-    catch_signals(remove_and_die);
+    catch_signals(remove_and_die, 0, deadly, DEADLY);
     sigset_t block, before;
     sigemptyset(&block);
     for (size_t i = 0; i < DEADLY; i++)

@@ -169,6 +169,12 @@ enum hk_status tool_stdin(int *fd, struct hk_error *err)
     return HK_OK;
 }
 
+void tool_tell_reading(const char *what)
+{
+    if (isatty(STDIN_FILENO) != 0)
+        tool_note(NULL, "reading %s from the terminal; Ctrl-D on a line of its own ends it", what);
+}
+
 struct buffer {
     uint8_t *p;
     size_t n, room;

@@ -203,17 +203,19 @@ static void print_json_newline(const struct tool_json_out *p)
 
 static void print_json_value(struct tool_json_out *p, const json_t *v);
 
-/* A short array of plain values stays on one line on a terminal too: shapes. */
+/* A short array of plain values (a shape) and any of integers (token ids) stays on one line on a
+ * terminal too. */
 static bool fits_json_line(const json_t *array)
 {
     enum { MOST = 8 };
-    size_t n = json_array_size(array);
-    for (size_t i = 0; i < n && n <= MOST; i++) {
+    size_t n = json_array_size(array), integers = 0;
+    for (size_t i = 0; i < n; i++) {
         const json_t *e = json_array_get(array, i);
         if (json_is_array(e) || json_is_object(e) || json_string_length(e) > 60)
             return false;
+        integers += json_is_integer(e);
     }
-    return n <= MOST;
+    return n <= MOST || integers == n;
 }
 
 static void print_json_array(struct tool_json_out *p, const json_t *v)
@@ -300,9 +302,10 @@ void tool_json_print(json_t *v, FILE *file)
 /* What goes before a member or element. */
 static void print_json_separator(struct tool_json_out *o)
 {
+    const bool in_line = o->depth > 0 && o->depth == o->line_depth;
     if (!o->first)
-        putc(',', o->file);
-    if (o->depth > 0)
+        fputs(in_line && o->pretty ? ", " : ",", o->file);
+    if (o->depth > 0 && !in_line)
         print_json_newline(o);
     o->first = false;
 }
@@ -348,10 +351,19 @@ void tool_json_enter(struct tool_json_out *o, const char *key, char bracket)
     o->first = true;
 }
 
+void tool_json_enter_line(struct tool_json_out *o, const char *key)
+{
+    tool_json_enter(o, key, '[');
+    o->line_depth = o->depth;
+}
+
 void tool_json_leave(struct tool_json_out *o, char bracket)
 {
+    const bool in_line = o->depth == o->line_depth;
+    if (in_line)
+        o->line_depth = 0;
     o->depth--;
-    if (!o->first)
+    if (!o->first && !in_line)
         print_json_newline(o);
     putc(bracket, o->file);
     o->first = false;

@@ -37,6 +37,11 @@ bool tool_verbose(void)
     return talk == VERBOSE;
 }
 
+bool tool_wants_statistics(void)
+{
+    return talk != QUIET && (talk == VERBOSE || isatty(STDERR_FILENO) != 0);
+}
+
 static void clear_bar(void)
 {
     if (bar_shown)
