@@ -6,10 +6,10 @@
 #include <time.h>
 
 #include "engine/cpu/pool.h"
-#include "engine/engine.h"
+#include "engine/sequences.h"
 #include "tools/lib/engine_options.h"
 
-enum { MAX_TEXT = 1 << 30, DEFAULT_CTX = 512 };
+enum { MAX_TEXT = 1 << 30, DEFAULT_CTX = 512, DEFAULT_BATCH = 512 };
 
 enum option {
     OPT_ADAPTER,
@@ -17,6 +17,7 @@ enum option {
     OPT_FORCE,
     OPT_IDS,
     OPT_LOGITS,
+    OPT_SEQUENCES,
 };
 
 static const struct tool_option options[] = {
@@ -25,6 +26,7 @@ static const struct tool_option options[] = {
     [OPT_FORCE] = TOOL_OPTION_FORCE,
     [OPT_IDS] = TOOL_OPTION_IDS,
     [OPT_LOGITS] = {"logits", 0, "OUT", "write the logits of every position to OUT, as f32"},
+    [OPT_SEQUENCES] = {"sequences", 0, "N", "evaluate N windows in one batch (default 1)"},
 };
 
 static const struct tool tool = {
@@ -37,20 +39,30 @@ static const struct tool tool = {
     .statistics = true,
 };
 
+struct window {
+    struct hke_sequence *sequence;
+    size_t at, end; /* ids: the next to be evaluated, and behind the last */
+};
+
 struct perplexity {
     const char *path, *logits_path;
+    size_t sequences;
     struct engine_options engine;
     bool ids_given, force;
 
     struct hk_file *file;
     struct hke_model *model;
-    struct hke_context *ctx;
+    struct hke_runner *runner;
+    struct window *window; /* that are evaluated together */
+    struct hke_part *part; /* of each of them */
+    size_t windows;        /* of the text that are left, at most as many as there are sequences */
+    size_t first;          /* id that the first of them begins with */
     struct hk_out *logits;
+    float *held; /* logits of all windows, where there are several; else NULL */
     struct hke_ids ids;
-    size_t window, window_size; /* where the current window starts, and its length */
-    double nll;                 /* sum over the positions scored */
-    uint64_t scored;
-    double seconds; /* that evaluating took */
+    double *nll;        /* of each id that is scored */
+    size_t done, doing; /* ids evaluated, and those being so */
+    double seconds;     /* that evaluating took */
     struct hk_error err;
     const char *about; /* what err is about */
 };
@@ -72,6 +84,9 @@ static void set_perplexity_option(struct perplexity *p, enum option option, cons
         break;
     case OPT_LOGITS:
         p->logits_path = value;
+        break;
+    case OPT_SEQUENCES:
+        p->sequences = tool_uint(value, 1, HKE_MAX_BATCH);
         break;
     }
 }
@@ -167,18 +182,19 @@ static enum hk_status write_logits(struct hk_out *out, const float *logits, size
     return st;
 }
 
-static enum hk_status score_position(void *arg, size_t position, const float *logits, size_t vocab,
-                                     struct hk_error *err)
+/* The logits behind the id INDEX of a part. */
+static enum hk_status score_id(void *arg, size_t part, size_t index, const float *logits,
+                               size_t vocab, struct hk_error *err)
 {
     struct perplexity *p = arg;
+    const struct window *w = &p->window[part];
+    const size_t id = w->at + index;
     enum hk_status st = HK_OK;
-    if (position + 1 < p->window_size) {
-        double nll = 0;
-        st = hke_nll(logits, vocab, p->ids.id[p->window + position + 1], &nll, err);
-        p->nll += nll;
-        p->scored++;
-    }
-    if (st == HK_OK && p->logits != NULL)
+    if (id + 1 < w->end)
+        st = hke_nll(logits, vocab, p->ids.id[id + 1], &p->nll[id + 1], err);
+    if (p->held != NULL)
+        memcpy(p->held + (id - p->first) * vocab, logits, vocab * sizeof *logits);
+    else if (st == HK_OK && p->logits != NULL)
         st = write_logits(p->logits, logits, vocab, err);
     return st;
 }
@@ -186,23 +202,67 @@ static enum hk_status score_position(void *arg, size_t position, const float *lo
 static bool watch_window(void *arg, double part)
 {
     const struct perplexity *p = arg;
-    const double done = (double)p->window + part * (double)p->window_size;
+    const double done = (double)p->done + part * (double)p->doing;
     tool_progress("perplexity", (uint64_t)done, p->ids.n);
     return true;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Windows of the same length but for the last of the text: all go on until they end together, or
+ * the last one before. */
+static enum hk_status eval_windows(struct perplexity *p)
+{
+    const size_t step = p->engine.context.batch / p->windows;
+    enum hk_status st = HK_OK;
+    while (st == HK_OK && p->window[0].at < p->window[0].end) {
+        size_t parts = 0;
+        p->doing = 0;
+        for (; parts < p->windows && p->window[parts].at < p->window[parts].end; parts++) {
+            const struct window *w = &p->window[parts];
+            const size_t n = smaller(step > 0 ? step : 1, w->end - w->at);
+            p->part[parts] = (struct hke_part){w->sequence, p->ids.id + w->at, n, n};
+            p->doing += n;
+        }
+        st = hke_runner_eval(p->runner, p->part, parts, score_id, p, &p->err);
+        for (size_t i = 0; i < parts; i++)
+            p->window[i].at += p->part[i].n;
+        p->done += p->doing;
+    }
+    return st;
+}
+
+/* The windows from id FIRST on, as many as there are sequences. */
+static enum hk_status score_windows(struct perplexity *p, size_t first)
+{
+    const size_t ctx = hke_runner_positions(p->runner);
+    p->first = first;
+    p->windows = 0;
+    for (size_t at = first; at < p->ids.n && p->windows < p->sequences; at += ctx) {
+        struct window *w = &p->window[p->windows++];
+        hke_sequence_rewind(w->sequence, 0);
+        w->at = at;
+        w->end = smaller(at + ctx, p->ids.n);
+    }
+    const size_t end = p->window[p->windows - 1].end;
+    enum hk_status st = eval_windows(p);
+    if (st == HK_OK && p->held != NULL)
+        st = write_logits(p->logits, p->held, (end - first) * hke_model_params(p->model)->vocab,
+                          &p->err);
+    return st;
+}
+
 static enum hk_status measure_perplexity(struct perplexity *p)
 {
-    size_t ctx = hke_context_positions(p->ctx);
+    const size_t together = p->sequences * hke_runner_positions(p->runner);
     double start = tool_seconds();
     enum hk_status st = HK_OK;
     p->about = p->path;
-    for (size_t at = 0; at < p->ids.n && st == HK_OK; at += ctx) {
-        p->window = at;
-        p->window_size = p->ids.n - at < ctx ? p->ids.n - at : ctx;
-        hke_context_reset(p->ctx);
-        st = hke_eval(p->ctx, p->ids.id + at, p->window_size, score_position, p, &p->err);
-    }
+    for (size_t at = 0; at < p->ids.n && st == HK_OK; at += together)
+        st = score_windows(p, at);
     tool_progress("perplexity", 1, 1);
     p->seconds = tool_seconds() - start;
     return st;
@@ -210,13 +270,21 @@ static enum hk_status measure_perplexity(struct perplexity *p)
 
 static void print_perplexity(const struct perplexity *p)
 {
-    double nll = p->nll / (double)p->scored;
+    const size_t ctx = hke_runner_positions(p->runner);
+    double sum = 0;
+    uint64_t scored = 0;
+    for (size_t i = 0; i < p->ids.n; i++)
+        if (i % ctx != 0) { /* the first of a window has nothing before it */
+            sum += p->nll[i];
+            scored++;
+        }
+    double nll = sum / (double)scored;
     json_t *o = json_object();
     tool_json_set(o, "file", tool_json_text(p->path));
     tool_json_set(o, "perplexity", tool_json_double(exp(nll)));
     tool_json_set(o, "nll", tool_json_double(nll));
-    tool_json_set(o, "tokens", tool_json_uint(p->scored));
-    tool_json_set(o, "ctx", tool_json_uint(hke_context_positions(p->ctx)));
+    tool_json_set(o, "tokens", tool_json_uint(scored));
+    tool_json_set(o, "ctx", tool_json_uint(ctx));
     tool_json_print(o, stdout);
 }
 
@@ -230,10 +298,38 @@ static void print_perplexity_statistics(const struct perplexity *p)
               "%zu tokens, %.1f a second; memory: %.1f MiB private, %.1f MiB mapped; kernels: %s; "
               "threads: %u",
               p->ids.n, (double)p->ids.n / p->seconds, (double)m.private / mib,
-              (double)m.mapped / mib, hke_context_kernels(p->ctx), hke_context_threads(p->ctx));
+              (double)m.mapped / mib, hke_runner_kernels(p->runner), hke_runner_threads(p->runner));
 }
 
 /* ---- the job ---- */
+
+static enum hk_status make_windows(struct perplexity *p)
+{
+    struct hke_context_options opt = p->engine.context;
+    if (opt.batch < p->sequences)
+        opt.batch = p->sequences; /* one id of each, at least */
+    enum hk_status st = hke_runner_new(&p->runner, p->model, &opt, &p->err);
+    if (st != HK_OK)
+        return st;
+    p->window = calloc(p->sequences, sizeof *p->window);
+    p->part = calloc(p->sequences, sizeof *p->part);
+    if (p->window == NULL || p->part == NULL)
+        return hk_fail_nomem(&p->err);
+    for (size_t i = 0; i < p->sequences && st == HK_OK; i++)
+        st = hke_sequence_new(&p->window[i].sequence, p->runner, opt.adapters, &p->err);
+    return st;
+}
+
+/* What is known for each id, once they are read. */
+static enum hk_status make_scores(struct perplexity *p)
+{
+    const size_t ctx = hke_runner_positions(p->runner), vocab = hke_model_params(p->model)->vocab;
+    p->nll = calloc(p->ids.n, sizeof *p->nll);
+    if (p->logits != NULL && p->sequences > 1)
+        p->held = calloc(smaller(p->sequences * ctx, p->ids.n), vocab * sizeof *p->held);
+    const bool good = p->nll != NULL && (p->logits == NULL || p->sequences == 1 || p->held != NULL);
+    return good ? HK_OK : hk_fail_nomem(&p->err);
+}
 
 static enum hk_status prepare_perplexity(struct perplexity *p)
 {
@@ -242,14 +338,14 @@ static enum hk_status prepare_perplexity(struct perplexity *p)
     p->engine.context.watch_arg = p;
     enum hk_status st = engine_options_open(&p->engine, p->path, &p->file, &p->model, &p->err);
     if (st == HK_OK)
-        st = hke_context_new(&p->ctx, p->model, &p->engine.context, &p->err);
+        st = make_windows(p);
     if (st == HK_OK)
         st = read_scored_ids(p);
     if (st == HK_OK && p->logits_path != NULL) {
         p->about = p->logits_path;
         st = tool_create(&p->logits, p->logits_path, p->path, p->force, &p->err);
     }
-    return st;
+    return st == HK_OK ? make_scores(p) : st;
 }
 
 static enum hk_status run_perplexity(struct perplexity *p)
@@ -268,7 +364,13 @@ static void free_perplexity(struct perplexity *p)
 {
     hk_out_discard(&p->logits);
     hke_ids_free(&p->ids);
-    hke_context_free(&p->ctx);
+    for (size_t i = 0; p->window != NULL && i < p->sequences; i++)
+        hke_sequence_free(&p->window[i].sequence);
+    hke_runner_free(&p->runner);
+    free(p->window);
+    free(p->part);
+    free(p->held);
+    free(p->nll);
     hke_model_free(&p->model);
     engine_options_free(&p->engine);
     hk_close(&p->file);
@@ -277,7 +379,10 @@ static void free_perplexity(struct perplexity *p)
 int main(int argc, char **argv)
 {
     struct perplexity p = {
-        .engine = {.context = {.positions = DEFAULT_CTX, .every_logit = true},
+        .sequences = 1,
+        .engine = {.context = {.positions = DEFAULT_CTX,
+                               .batch = DEFAULT_BATCH,
+                               .every_logit = true},
                    .keep = HK_KEEP_RECORDS},
     };
     parse_perplexity_options(&p, argc, argv);

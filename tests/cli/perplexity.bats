@@ -51,6 +51,22 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
     assert_json "abs(v['nll'] - $want) < 1e-4" True
 }
 
+@test "windows together, whatever their number, give the same digits and logits" {
+    for i in {1..40}; do printf '%s' "$TEXT $i "; done >text
+    for batch in 1 64 512; do
+        t_from text hk-perplexity --ctx 50 --batch $batch --logits one.f32 -f "$M"
+        one=$output
+        for n in 2 5 64; do
+            t_from text hk-perplexity --ctx 50 --batch $batch --sequences $n --logits $n.f32 -f "$M"
+            assert_status 0
+            assert_out "$one"
+            assert_same one.f32 $n.f32
+        done
+    done
+    t_from text hk-perplexity --sequences 0 "$M"
+    assert_fails 2 '--sequences'
+}
+
 @test "the same from the .hk" {
     make_models
     t_sh 'printf "%s" "$1" | hk-perplexity --logits a.f32 model.gguf' "$TEXT"
