@@ -10,14 +10,23 @@ struct hke_context {
     const float *last; /* logits of the last position evaluated */
 };
 
+/* A batch of one text is never larger than the text. */
+static size_t batch_of_one_text(const struct hke_model *m, const struct hke_context_options *opt)
+{
+    const size_t batch = opt->batch > 0 ? opt->batch : HKE_DEFAULT_BATCH;
+    return hke_min_size(batch, opt->positions > 0 ? opt->positions : m->params.context);
+}
+
 enum hk_status hke_context_new(struct hke_context **out, const struct hke_model *m,
                                const struct hke_context_options *opt, struct hk_error *err)
 {
     struct hke_context *c = calloc(1, sizeof *c);
     if (c == NULL)
         return hk_fail_nomem(err);
+    struct hke_context_options options = *opt;
+    options.batch = batch_of_one_text(m, opt);
     c->every_logit = opt->every_logit;
-    enum hk_status st = hke_runner_new(&c->runner, m, opt, err);
+    enum hk_status st = hke_runner_new(&c->runner, m, &options, err);
     if (st == HK_OK)
         st = hke_sequence_new(&c->sequence, c->runner, opt->adapters, err);
     if (st != HK_OK)

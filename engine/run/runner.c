@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 enum {
-    DEFAULT_BATCH = 512,
     LOGIT_FLOATS = 4 << 20, /* 16 MiB of logits at once, or one position */
 };
 
@@ -30,7 +29,7 @@ static enum hk_status settle_options(struct hke_runner *r, const struct hke_cont
     const struct hk_model_params *p = &r->model->params;
     r->positions =
         opt->positions > 0 ? opt->positions : hke_min_size(p->context, HKE_MAX_POSITIONS);
-    r->batch = opt->batch > 0 ? opt->batch : DEFAULT_BATCH;
+    r->batch = opt->batch > 0 ? opt->batch : HKE_DEFAULT_BATCH;
     if (r->positions > HKE_MAX_POSITIONS || r->batch > HKE_MAX_BATCH)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "a context of %zu positions in batches of %zu: at most %d and %d",

@@ -5,6 +5,8 @@
 #include "engine/plan/model.h"
 #include "engine/run/blocks.h"
 
+enum { HKE_DEFAULT_BATCH = 512 };
+
 struct hke_watched { /* an evaluation, for the watch of a runner */
     hke_watch_fn *fn;
     void *arg;
