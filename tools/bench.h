@@ -15,7 +15,7 @@ struct bench_sizes {
 
 struct bench_options {
     const char *path;
-    struct bench_sizes prefill, depth;
+    struct bench_sizes prefill, depth, sequences;
     size_t decode, reps, prefill_depth;
     bool table, levels;
     struct engine_options engine;
@@ -29,7 +29,7 @@ struct bench_model {
 };
 
 struct bench_speed {
-    size_t n, depth;
+    size_t n, depth, sequences;
     double median, least, most; /* tokens a second over the repetitions */
 };
 

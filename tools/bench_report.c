@@ -24,6 +24,7 @@ static json_t *speeds_json(const struct bench_speeds *s)
         json_t *o = json_object();
         tool_json_set(o, "n", tool_json_uint(v->n));
         tool_json_set(o, "depth", tool_json_uint(v->depth));
+        tool_json_set(o, "sequences", tool_json_uint(v->sequences));
         tool_json_set(o, "tps", rounded_json(v->median));
         tool_json_set(o, "min", rounded_json(v->least));
         tool_json_set(o, "max", rounded_json(v->most));
@@ -98,6 +99,7 @@ static void speed_rows(struct tool_table *t, const char *what, const struct benc
         tool_cell(t, "%s", what);
         tool_cell(t, "%zu", v->n);
         tool_cell(t, "%zu", v->depth);
+        tool_cell(t, "%zu", v->sequences);
         tool_cell(t, "%.2f", v->median);
         tool_cell(t, "%.2f", v->least);
         tool_cell(t, "%.2f", v->most);
@@ -106,8 +108,9 @@ static void speed_rows(struct tool_table *t, const char *what, const struct benc
 
 void bench_print_table(const struct bench_options *o, const struct bench_result *r)
 {
-    struct tool_table t = {.columns = 6, .right = "lrrrrr"};
-    static const char *const titles[] = {"", "tokens", "depth", "per second", "min", "max"};
+    struct tool_table t = {.columns = 7, .right = "lrrrrrr"};
+    static const char *const titles[] = {"",           "tokens", "depth", "sequences",
+                                         "per second", "min",    "max"};
     print_bench_facts(o, r);
     if (r->prefill.count + r->decode.count == 0)
         return;

@@ -24,6 +24,7 @@ enum option {
     OPT_PREFILL,
     OPT_PREFILL_DEPTH,
     OPT_REPS,
+    OPT_SEQUENCES,
     OPT_TABLE,
 };
 
@@ -38,6 +39,8 @@ static const struct tool_option options[] = {
                      "times"},
     [OPT_PREFILL_DEPTH] = {"prefill-depth", 0, "N", "time prompts after N tokens (default 0)"},
     [OPT_REPS] = {"reps", 0, "N", "repeat each measurement N times (default 5)"},
+    [OPT_SEQUENCES] = {"sequences", 0, "N",
+                       "decode N texts at once (default 1); may be given several times"},
     [OPT_TABLE] = TOOL_OPTION_TABLE,
 };
 
@@ -81,6 +84,9 @@ static void set_bench_option(struct bench_options *o, enum option option, const 
     case OPT_REPS:
         o->reps = tool_uint(value, 1, MAX_REPS);
         break;
+    case OPT_SEQUENCES:
+        o->sequences.n[o->sequences.count++] = tool_uint(value, 1, HKE_MAX_BATCH);
+        break;
     case OPT_LEVELS:
         o->levels = true;
         break;
@@ -97,6 +103,8 @@ static void set_bench_defaults(struct bench_options *o)
         o->prefill.n[o->prefill.count++] = DEFAULT_PREFILL;
     if (o->depth.count == 0)
         o->depth.n[o->depth.count++] = 0;
+    if (o->sequences.count == 0)
+        o->sequences.n[o->sequences.count++] = 1;
     if (o->levels && o->engine.context.threads == 0)
         o->engine.context.threads = tool_threads();
     else if (!o->levels)
@@ -115,6 +123,7 @@ static void parse_bench_options(struct bench_options *o, int argc, char **argv)
     };
     make_size_list(&o->prefill, argc);
     make_size_list(&o->depth, argc);
+    make_size_list(&o->sequences, argc);
     for (int option; (option = tool_next(&args, &value)) >= 0;)
         set_bench_option(o, (enum option)option, value);
     tool_check_operands(&args, "FILE");
@@ -166,5 +175,6 @@ int main(int argc, char **argv)
     int status = o.levels ? bench_levels(&o) : bench_level(&o);
     free(o.prefill.n);
     free(o.depth.n);
+    free(o.sequences.n);
     return tool_end(status);
 }

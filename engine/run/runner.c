@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 enum {
-    LOGIT_FLOATS = 4 << 20, /* 16 MiB of logits at once, or one position */
+    LOGIT_FLOATS = 4 << 20, /* 16 MiB of logits at once, or of TEXTS_AT_ONCE tokens, or of one */
+    TEXTS_AT_ONCE = 64,
 };
 
 struct hke_origin { /* where a token of a batch comes from */
@@ -22,6 +23,12 @@ static bool watch_step(void *arg, size_t step)
 }
 
 /* ---- open and close ---- */
+
+static size_t logits_at_once(size_t vocab)
+{
+    const size_t n = LOGIT_FLOATS / vocab;
+    return n > TEXTS_AT_ONCE ? n : n > 0 ? TEXTS_AT_ONCE : 1;
+}
 
 static enum hk_status settle_options(struct hke_runner *r, const struct hke_context_options *opt,
                                      struct hke_device_options *out, struct hk_error *err)
@@ -52,8 +59,8 @@ static enum hk_status settle_options(struct hke_runner *r, const struct hke_cont
         .watch_arg = r,
     };
     r->watched = (struct hke_watched){.fn = opt->watch, .arg = opt->watch_arg};
-    if (opt->every_logit && p->vocab < LOGIT_FLOATS)
-        out->logits = hke_min_size(LOGIT_FLOATS / p->vocab, r->batch);
+    if (opt->every_logit)
+        out->logits = hke_min_size(r->batch, logits_at_once(p->vocab));
     return HK_OK;
 }
 

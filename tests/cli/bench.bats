@@ -26,8 +26,8 @@ PY
     assert_err ''
     [[ $(wc -l <<<"$output") -eq 1 ]]
     assert_json 'list(v)' '["file","model","type","params","size","kernels","threads","gpu","batch","activations","reps","prefill","decode","load_ms","first_token_ms","memory"]'
-    assert_json '[list(e) for e in v["prefill"]]' '[["n","depth","tps","min","max"]]'
-    assert_json '[list(e) for e in v["decode"]]' '[["n","depth","tps","min","max"]]'
+    assert_json '[list(e) for e in v["prefill"]]' '[["n","depth","sequences","tps","min","max"]]'
+    assert_json '[list(e) for e in v["decode"]]' '[["n","depth","sequences","tps","min","max"]]'
     assert_json 'list(v["memory"])' '["private","mapped","peak","kv"]'
     assert_json 'v["model"]' "$M"
     assert_json '[v["batch"],v["activations"],v["reps"],v["gpu"]]' '[512,"q8",2,null]'
@@ -78,6 +78,19 @@ PY
     assert_json '[v["prefill"][0]["n"],v["decode"][0]["n"],v["decode"][0]["depth"],v["reps"]]' '[512,64,0,5]'
 }
 
+@test "several texts at once: a row for each number of them, the rate of all together" {
+    t hk-bench --prefill 4 --decode 6 --depth 0 --depth 250 --sequences 1 --sequences 5 --reps 1 "$M"
+    assert_status 0
+    assert_json '[e["sequences"] for e in v["prefill"]]' '[1]'
+    assert_json '[[e["n"],e["depth"],e["sequences"]] for e in v["decode"]]' '[[6,0,1],[6,0,5],[6,250,1],[6,250,5]]'
+    assert_json 'v["memory"]["kv"]' $((5 * 256 * 5 * 4 * 8 * 2 * 2))
+    # The weights are read once for all of them.
+    t hk-bench --prefill 0 --decode 30 --threads 1 --sequences 1 --sequences 16 --reps 5 "$M"
+    assert_json 'v["decode"][1]["max"] > v["decode"][0]["min"]' True
+    t hk-bench --sequences 0 "$M"
+    assert_fails 2 '--sequences'
+}
+
 @test "keys and values: f16, in segments of 256 positions, within private memory" {
     # 5 layers, 4 heads of 8 numbers, keys and values.
     for n in 1:1 256:1 257:2 512:2; do
@@ -118,7 +131,7 @@ PY
     HK_KERNELS=generic t hk-bench --table $FEW --depth 5 --threads 1 "$M"
     assert_status 0
     assert_out_like $'^type +f16\nparameters +0.26 million\nsize +509.2 KiB\nkernels +generic\nthreads +1\n'
-    assert_out_like $'\nkeys and values +160.0 KiB\n\n +tokens +depth +per second +min +max\nprefill +16 +0 [0-9. ]+\ndecode +4 +5 [0-9. ]+$'
+    assert_out_like $'\nkeys and values +160.0 KiB\n\n +tokens +depth +sequences +per second +min +max\nprefill +16 +0 +1 [0-9. ]+\ndecode +4 +5 +1 [0-9. ]+$'
     # shellcheck disable=SC2086 # words
     t hk-bench --table --json $FEW "$M"
     assert_json 'v["type"]' f16
