@@ -105,6 +105,11 @@ assert_format() {
     assert_fails 1 'record 2 is not an adapter of a known form; --raw writes its bytes'
 }
 
+@test "hk-run of an adapter says how it is run" {
+    t hk-run one x
+    assert_fails 1 'hk-run: one: is a low-rank adapter, not a model: hk-append --lora adds it to its model, --adapter'
+}
+
 @test "hk-dequant writes what its output is called" {
     for form in npy json text; do
         name=x.${form/text/txt}

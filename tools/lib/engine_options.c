@@ -137,6 +137,10 @@ enum hk_status engine_options_open(struct engine_options *o, const char *path,
                                    struct hk_error *err)
 {
     enum hk_status st = tool_open_kept(file, path, o->keep, err);
+    if (st == HK_OK && hk_is_adapter(*file))
+        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "is a low-rank adapter, not a model: hk-append --lora adds it to its model, "
+                     "--adapter runs it there");
     if (st == HK_OK)
         st = hke_model_new(model, *file, err);
     if (st == HK_OK)
