@@ -1,6 +1,7 @@
 /* Sequences that share a KV cache: forks, rewinds, blocks counted, a cache that is full, calls that
  * break the contract. */
-#include "engine/sequences.h"
+#include "engine/cpu/cpu.h"
+#include "engine/run/runner.h"
 #include "tests/lib/mini_model.h"
 
 enum { TEXT = 530 }; /* three blocks */
@@ -181,6 +182,41 @@ static void check_full(void)
     close_fixture(&x);
 }
 
+/* ---- what a block held before ---- */
+
+/* Every half in the KV cache becomes a NaN, as a text with broken logits would leave them. */
+static void poison_blocks(const struct fixture *x)
+{
+    const struct hke_cpu *c = (const struct hke_cpu *)x->runner->device;
+    const struct hke_cache_class *class = &c->plan->cache[0];
+    const size_t halves =
+        (size_t)HKE_BLOCK * class->layers * class->kv_heads * (class->key_dim + class->value_dim);
+    for (size_t i = 0; i < c->kv[0].n; i++)
+        memset(c->kv[0].block[i], 0xff, halves * sizeof(uint16_t));
+}
+
+static void check_reuse(void)
+{
+    struct hkk_level level[HKK_MAX_LEVELS];
+    const size_t levels = hkk_levels(level);
+    for (size_t i = 0; i < levels; i++) {
+        struct fixture x;
+        float got[MINI_VOCAB], want[MINI_VOCAB];
+        bool same = true;
+        if (level[i].table == NULL || level[i].why_not != NULL)
+            continue;
+        open_fixture(&x, (struct hke_context_options){.batch = 100, .kernels = level[i].table});
+        for (size_t end = TEXT - 20; end <= TEXT; end++) {
+            eval_alone(&x, 0, 0, 0, end, want);
+            poison_blocks(&x);
+            eval_alone(&x, 0, end - 3, 0, end, got);
+            same = same && same_logits(got, want) && isfinite(got[0]);
+        }
+        ok(same, "%s: nothing is seen of what a block held before", level[i].name);
+        close_fixture(&x);
+    }
+}
+
 /* ---- the contract ---- */
 
 static void check_contract(void)
@@ -233,6 +269,7 @@ int main(void)
     check_fork(300);
     check_rewind();
     check_full();
+    check_reuse();
     check_contract();
     return tap_done();
 }
