@@ -125,10 +125,38 @@ _Noreturn static void open_manual(const char *word)
     exit(TOOL_TROUBLE);
 }
 
+static void complete_program_name(const char *word)
+{
+    for (size_t i = 0; i < PROGRAMS; i++)
+        if (strncmp(programs[i].name, word, strlen(word)) == 0)
+            printf("%s\t%s\n", programs[i].name, programs[i].job);
+}
+
+/* "--complete WORD...": the program completes what follows its name. */
+static void complete_program(int argc, char **argv)
+{
+    static char complete[] = "--complete";
+    if (argc < 4 && (argc < 3 || argv[2][0] != '-')) {
+        complete_program_name(argc < 3 ? "" : argv[2]);
+        exit(tool_end(TOOL_OK));
+    }
+    if (argc < 4 || argv[2][0] == '-')
+        return;
+    if (strcmp(argv[2], "help") == 0) {
+        complete_program_name(argv[3]);
+        exit(tool_end(TOOL_OK));
+    }
+    const char *name = known_program(argv[2]);
+    argv[2] = complete;
+    run_program(name, argv + 1);
+}
+
 int main(int argc, char **argv)
 {
     struct tool_args args;
     const char *value;
+    if (argc > 1 && strcmp(argv[1], "--complete") == 0)
+        complete_program(argc, argv);
     tool_begin(&args, &tool, argc, argv);
     while (tool_next(&args, &value) >= 0)
         ;

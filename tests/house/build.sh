@@ -57,7 +57,7 @@ same 'without it a line says what is made' '  CC    libhkfmt/tensor/types.o' "$(
 # Installing, as a package would.
 root=$work/root
 works 'make install fills DESTDIR' build install DESTDIR="$root"
-libraries='lib/libhkfmt.a lib/libhkfmt.so lib/libhkfmt.so.0 lib/libhkfmt.so.0.1.0'
+libraries='lib/hk/libhkengine.so lib/libhkfmt.a lib/libhkfmt.so lib/libhkfmt.so.0 lib/libhkfmt.so.0.1.0'
 same 'the library, its headers and its description are there' \
     "include/hkfmt.h include/hkmodel.h $libraries lib/pkgconfig/hkfmt.pc" \
     "$(cd "$root/usr" && find include lib ! -type d | LC_ALL=C sort | paste -sd' ')"
@@ -69,6 +69,38 @@ for page in man/*.[0-9]; do
     [ -f "$page" ] || continue
     works "$(basename "$page") is there" cmp "$page" "$root/usr/share/man/man${page##*.}/$(basename "$page")"
 done
+works 'an installed program finds its library' "$root/usr/bin/hk-inspect" --version
+works 'and one with the engine' "$root/usr/bin/hk-run" --version
+works 'so it does from another place' sh -c "mv '$root/usr' '$root/moved' && '$root/moved/bin/hk-run' --version &&
+    mv '$root/moved' '$root/usr'"
+for program in "$root"/usr/bin/hk-*; do
+    program=${program##*/}
+    works "bash and fish find the completion of $program" test -f "$root/usr/share/bash-completion/completions/$program" \
+        -a -f "$root/usr/share/fish/vendor_completions.d/$program.fish"
+done
+works 'zsh finds its completion' grep -q '^#compdef hk hk-append' "$root/usr/share/zsh/site-functions/_hk"
+
+# A distribution's folders, stripped.
+debian="LIBDIR=/usr/lib/x86_64-linux-gnu MANDIR=/usr/share/hk-man"
+# shellcheck disable=SC2086 # a list of settings
+works 'make install-strip with other folders' build install-strip $debian DESTDIR="$work/debian"
+works 'its programs find their libraries' "$work/debian/usr/bin/hk-run" --version
+none 'nothing has symbols left but the archive' "$(find "$work/debian" -type f \( -path '*/bin/*' -o -name '*.so*' \) \
+    -exec sh -c 'readelf -S "$1" | grep -q "\.symtab" && echo "$1"' - {} \;)"
+size=$(du -cb "$work"/debian/usr/bin/* "$work"/debian/usr/lib/x86_64-linux-gnu/libhkfmt.so.*.*.* \
+    "$work"/debian/usr/lib/x86_64-linux-gnu/hk/* | tail -n 1 | cut -f 1)
+works "programs and libraries take less than 12 MB: $size bytes" test "$size" -lt 12000000
+same 'hkfmt.pc follows LIBDIR' "-L/usr/lib/x86_64-linux-gnu -lhkfmt" \
+    "$(PKG_CONFIG_LIBDIR=$work/debian/usr/lib/x86_64-linux-gnu/pkgconfig PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --libs hkfmt |
+        sed 's/ *$//')"
+touch "$work/debian/usr/bin/other" "$work/debian/usr/lib/x86_64-linux-gnu/other"
+# shellcheck disable=SC2086 # a list of settings
+works 'make uninstall' build uninstall $debian DESTDIR="$work/debian"
+same 'it leaves what is not ours' 'usr/bin/other usr/lib/x86_64-linux-gnu/other' \
+    "$(cd "$work/debian" && find . ! -type d | sed 's:^\./::' | sort | paste -sd' ')"
+none 'and no folder of ours' "$(find "$work/debian" -name hk)"
+build all >/dev/null 2>&1
+
 none 'nothing installed knows where it was built' "$(grep -rlF "$work" "$root/usr/lib/pkgconfig" "$root/usr/include")"
 
 # With another prefix, after a build for the first one.

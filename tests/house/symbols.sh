@@ -66,13 +66,20 @@ same 'libhkfmt.so needs only its three libraries, beside those of C' \
     'libc.so.6 libcrypto.so.3 libjansson.so.4 libm.so.6 libz.so.1' \
     "$(readelf -d "$B/libhkfmt.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | paste -sd' ')"
 
+none 'libhkengine.so exports what is ours alone' "$(nm -D --defined-only "$B/lib/hk/libhkengine.so" |
+    awk '{ print $3 }' | grep -Ev '^(hke_|hkk_(select|levels)$)')"
+same 'libhkengine.so needs libhkfmt.so and its two libraries, beside those of C' \
+    'libc.so.6 libhkfmt.so.0 libm.so.6 libpcre2-8.so.0 libutf8proc.so.2' \
+    "$(readelf -d "$B/lib/hk/libhkengine.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v ld-linux | sort |
+        paste -sd' ')"
+
 # Programs that need the engine; every other one is an inspection tool.
 engine=$(sed -n 's/^ENGINE_PROGS := //p' GNUmakefile)
 for source in tools/hk.c tools/hk-*.c; do
     [ -f "$source" ] || continue
     program=$(basename "$source" .c)
-    libraries='libc\.so.*|libm\.so.*|libcrypto\.so.*|libjansson\.so.*|libz\.so.*|ld-linux.*'
-    case " $engine " in *" $program "*) libraries="$libraries|libpcre2-8\.so.*|libutf8proc\.so.*" ;; esac
+    libraries='libc\.so.*|libm\.so.*|libjansson\.so.*|libhkfmt\.so\.0|ld-linux.*'
+    case " $engine " in *" $program "*) libraries="$libraries|libhkengine\.so" ;; esac
     none "$program links only what it may" "$(readelf -d "$B/bin/$program" 2>&1 |
         sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p; /rror:/p' | grep -Exv "$libraries")"
 done

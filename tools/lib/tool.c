@@ -34,6 +34,8 @@ void tool_begin_group(struct tool_args *args, const struct tool *tool, void *val
                                .argv = argv,
                                .operands = argv + (argc > 0),
                                .at = 1};
+    if (argc > 1 && strcmp(argv[1], "--complete") == 0)
+        tool_complete(tool, argv + 2, argc - 2);
 }
 
 void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char **argv)
@@ -59,9 +61,7 @@ static size_t common_count(const struct tool *t)
     return sizeof common / sizeof *common - !t->statistics;
 }
 
-/* Option NUMBER of T: first come its own, then those of its group, then the common ones. NULL past
- * the last. */
-static const struct tool_option *option_at(const struct tool *t, size_t number)
+const struct tool_option *tool_option_at(const struct tool *t, size_t number)
 {
     if (number < t->option_count)
         return &t->options[number];
@@ -89,8 +89,8 @@ static void print_options_help(const struct tool *t)
 {
     const size_t all = t->option_count + group_count(t);
     for (size_t own = 0, shared = t->option_count; own < t->option_count || shared < all;) {
-        const struct tool_option *a = own < t->option_count ? option_at(t, own) : NULL;
-        const struct tool_option *b = shared < all ? option_at(t, shared) : NULL;
+        const struct tool_option *a = own < t->option_count ? tool_option_at(t, own) : NULL;
+        const struct tool_option *b = shared < all ? tool_option_at(t, shared) : NULL;
         const bool first = b == NULL || (a != NULL && strcmp(a->name, b->name) < 0);
         print_option_help(first ? a : b);
         own += first;
@@ -111,16 +111,6 @@ int tool_help(const struct tool *t)
     return tool_end(TOOL_OK);
 }
 
-/* The tables for shell completion: the operands, then a line for each option. */
-static void print_options_table(const struct tool *t)
-{
-    const struct tool_option *o;
-    puts(t->operands);
-    for (size_t i = 0; (o = option_at(t, i)) != NULL; i++)
-        printf("%s\t%.1s\t%s\t%s\n", o->name, &o->letter, o->argument != NULL ? o->argument : "",
-               o->help);
-}
-
 /* ---- parsing ---- */
 
 /* ": did you mean --NAME?" of what was typed as WORD, or nothing. */
@@ -128,7 +118,7 @@ static const char *option_hint(const struct tool *t, struct hk_bytes word, struc
 {
     const struct tool_option *o;
     tool_nearest_begin(s, word);
-    for (size_t i = 0; (o = option_at(t, i)) != NULL; i++) {
+    for (size_t i = 0; (o = tool_option_at(t, i)) != NULL; i++) {
         if (word.n == 1 && o->letter == (char)word.p[0]) {
             s->best = word;
             s->distance = 0;
@@ -145,7 +135,7 @@ static int take_long_option(struct tool_args *a, const char *word, const char **
     struct tool_nearest nearest;
     size_t length = strcspn(word, "=");
     const char *given = word[length] == '=' ? word + length + 1 : NULL;
-    for (size_t i = 0; (o = option_at(a->tool, i)) != NULL; i++) {
+    for (size_t i = 0; (o = tool_option_at(a->tool, i)) != NULL; i++) {
         if (strlen(o->name) != length || memcmp(o->name, word, length) != 0)
             continue;
         if (o->argument == NULL && given != NULL)
@@ -155,10 +145,6 @@ static int take_long_option(struct tool_args *a, const char *word, const char **
         *value = o->argument != NULL && given == NULL ? a->argv[a->at++] : given;
         tool_value_begin("--%s", o->name);
         return (int)i;
-    }
-    if (strcmp(word, "complete-options") == 0) {
-        print_options_table(a->tool);
-        exit(tool_end(TOOL_OK));
     }
     tool_usage("unknown option --%.*s%s", (int)length, word,
                option_hint(a->tool, (struct hk_bytes){(const uint8_t *)word, length}, &nearest));
@@ -178,7 +164,7 @@ _Noreturn static void refuse_letters(const struct tool_args *a, const char *word
 static void check_dashes(const struct tool_args *a, const char *word)
 {
     const struct tool_option *o;
-    for (size_t i = 0; (o = option_at(a->tool, i)) != NULL; i++)
+    for (size_t i = 0; (o = tool_option_at(a->tool, i)) != NULL; i++)
         if (strcmp(o->name, word + 1) == 0)
             refuse_letters(a, word, word[1]);
 }
@@ -189,7 +175,7 @@ static int take_short_option(struct tool_args *a, const char **value)
     const struct tool_option *o;
     char letter = *a->cluster++;
     const char *rest = *a->cluster != '\0' ? a->cluster : NULL;
-    for (size_t i = 0; (o = option_at(a->tool, i)) != NULL; i++) {
+    for (size_t i = 0; (o = tool_option_at(a->tool, i)) != NULL; i++) {
         if (o->letter != letter)
             continue;
         *value = NULL;
@@ -221,7 +207,7 @@ static void take_operands(struct tool_args *a)
         take_operand(a, a->argv[a->at++]);
 }
 
-/* The number of the next option, as option_at() counts. */
+/* The number of the next option, as tool_option_at() counts. */
 static int take_option(struct tool_args *a, const char **value)
 {
     if (a->cluster != NULL)
@@ -274,7 +260,7 @@ int tool_next(struct tool_args *a, const char **value)
         if (n < all)
             t->group->set(a->group_values, (int)(n - own), *value);
         else
-            obey_common_option(t, option_at(t, n));
+            obey_common_option(t, tool_option_at(t, n));
     }
     tool_value_begin("operand");
     return -1;

@@ -66,6 +66,13 @@ void tool_begin_group(struct tool_args *args, const struct tool *tool, void *val
  * (-h, -q, -v, --version) are obeyed here; an unknown option exits 2. */
 int tool_next(struct tool_args *args, const char **value);
 
+/* Option NUMBER of T: first come its own, then those of its group, then the common ones. NULL past
+ * the last. */
+const struct tool_option *tool_option_at(const struct tool *t, size_t number);
+/* Print what the last of COUNT words, those of a command line behind the program's name, could
+ * become, and exit: tool_complete.c has the form. tool_begin() calls it for --complete. */
+_Noreturn void tool_complete(const struct tool *t, char **words, int count);
+
 /* Usage error, which says what is missing or too much, unless the operands are these: "FILE OUT".
  */
 void tool_check_operands(const struct tool_args *args, const char *names);

@@ -1,0 +1,71 @@
+#!/bin/sh
+# The completions of bash, zsh and fish, sourced and asked in each shell: the options of every program, files, and names
+# from a model. A shell that is not here is skipped.
+. tests/tap.sh
+
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+case $B in /*) bin=$B/bin ;; *) bin=$PWD/$B/bin ;; esac
+scripts=$PWD/completions
+PATH=$bin:$PATH
+export PATH
+hk-convert -q tests/fixtures/models/stories260K-f16.gguf "$work/m.hk" &&
+    hk-append -q --lora tests/fixtures/adapter --name timmy "$work/m.hk" >/dev/null || exit 2
+cd "$work" || exit 2
+mkdir folder
+touch other.txt
+
+programs=$(cd "$bin" && printf '%s\n' hk hk-* | sort)
+
+# ask SHELL WORD...: what the last word can become, one a line, without what it means.
+ask() {
+    shell=$1
+    shift
+    case $shell in
+    bash)
+        # shellcheck disable=SC2016 # for bash to expand
+        bash --norc -c 'compopt() { :; }; . "$0"; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _hk
+            [[ ${#COMPREPLY[@]} -eq 0 ]] || printf "%s\n" "${COMPREPLY[@]}"' "$scripts/hk.bash" "$@"
+        ;;
+    zsh)
+        # shellcheck disable=SC2016 # for zsh to expand
+        zsh -f -c 'compadd() { print -rl -- $texts }
+            _files() { [[ $1 == -g ]] && print -rl -- ${~2} *(/) || { [[ $1 == -/ ]] && print -rl -- *(/) || print -rl -- * } }
+            words=("$@"); CURRENT=$#; ask() { . "$1" }; ask "$0"' "$scripts/_hk" "$@"
+        ;;
+    fish)
+        line=$1
+        shift
+        for word; do line="$line $word"; done
+        fish --no-config -c "source $scripts/hk.fish; complete -C \"$line\"" | cut -f 1 | sed 's:/$::'
+        ;;
+    esac 2>&1 | LC_ALL=C sort
+}
+
+for shell in bash zsh fish; do
+    if ! command -v $shell >/dev/null; then
+        skip "$shell" "SKIPPED: no $shell"
+        continue
+    fi
+    for program in $programs; do
+        same "$shell: the options of $program are those of its help" \
+            "$("$program" --help | grep -oE '^  (-.|  ),? +--[^ ]+' | grep -oE -e '--[^ ]+' | LC_ALL=C sort)" \
+            "$(ask $shell "$program" --)"
+    done
+    same "$shell: models, and folders" "$(printf 'folder\nm.hk')" "$(ask $shell hk-inspect '')"
+    same "$shell: files, where they are no models" "$(printf 'folder\nm.hk\nother.txt')" \
+        "$(ask $shell hk-convert m.hk '')"
+    same "$shell: directories" folder "$(ask $shell hk-dequant --all '')"
+    same "$shell: adapters of the file" timmy "$(ask $shell hk-run m.hk --adapter '')"
+    same "$shell: of a file behind an option" timmy "$(ask $shell hk-log --table m.hk -x ti)"
+    same "$shell: keys" "$(printf 'general.architecture\ngeneral.author')" "$(ask $shell hk-meta get m.hk general.a)"
+    same "$shell: tensors" blk.0.attn_q.weight "$(ask $shell hk-dequant m.hk blk.0.attn_q)"
+    same "$shell: commands" "$(printf 'delete\nexport\nget\nimport\nlist\nset')" "$(ask $shell hk-meta '')"
+    same "$shell: values" "$(printf 'f32\nq8')" "$(ask $shell hk-run --activations '')"
+    same "$shell: programs" "$(printf 'merge\nmeta')" "$(ask $shell hk me)"
+    same "$shell: what follows a program of hk" --adapter "$(ask $shell hk run --ada)"
+    none "$shell: nothing for a prompt" "$(ask $shell hk-run m.hk '')"
+done
+same 'bash: the value of --name=value' q8 "$(ask bash hk-run --activations = q)"
+none 'no name that would be taken for two lines' "$(hk-meta --complete get m.hk 'bad')"
+finish
