@@ -37,6 +37,7 @@ fake() {
 @test "takes the program beside itself before the one in PATH" {
     mkdir own other
     cp "$BIN/hk" own
+    ln -s "$BIN/../lib" lib
     (cd own && fake hk-inspect 3)
     (cd other && fake hk-inspect 4)
     t env PATH="$PWD/other:$PATH" own/hk inspect 'a b' --full
@@ -55,6 +56,7 @@ fake() {
 @test "gives the program the signals it would have without hk" {
     mkdir own
     cp "$BIN/hk" own
+    ln -s "$BIN/../lib" lib
     printf '#!/bin/sh\ngrep SigIgn /proc/self/status\n' >own/hk-inspect
     chmod +x own/hk-inspect
     t own/hk inspect

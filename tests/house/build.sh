@@ -75,8 +75,8 @@ works 'so it does from another place' sh -c "mv '$root/usr' '$root/moved' && '$r
     mv '$root/moved' '$root/usr'"
 for program in "$root"/usr/bin/hk-*; do
     program=${program##*/}
-    works "bash and fish find the completion of $program" test -f "$root/usr/share/bash-completion/completions/$program" \
-        -a -f "$root/usr/share/fish/vendor_completions.d/$program.fish"
+    works "bash finds the completion of $program" test -f "$root/usr/share/bash-completion/completions/$program"
+    works "so does fish" test -f "$root/usr/share/fish/vendor_completions.d/$program.fish"
 done
 works 'zsh finds its completion' grep -q '^#compdef hk hk-append' "$root/usr/share/zsh/site-functions/_hk"
 
@@ -91,8 +91,8 @@ size=$(du -cb "$work"/debian/usr/bin/* "$work"/debian/usr/lib/x86_64-linux-gnu/l
     "$work"/debian/usr/lib/x86_64-linux-gnu/hk/* | tail -n 1 | cut -f 1)
 works "programs and libraries take less than 12 MB: $size bytes" test "$size" -lt 12000000
 same 'hkfmt.pc follows LIBDIR' "-L/usr/lib/x86_64-linux-gnu -lhkfmt" \
-    "$(PKG_CONFIG_LIBDIR=$work/debian/usr/lib/x86_64-linux-gnu/pkgconfig PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --libs hkfmt |
-        sed 's/ *$//')"
+    "$(PKG_CONFIG_LIBDIR=$work/debian/usr/lib/x86_64-linux-gnu/pkgconfig PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 \
+        pkg-config --libs hkfmt | sed 's/ *$//')"
 touch "$work/debian/usr/bin/other" "$work/debian/usr/lib/x86_64-linux-gnu/other"
 # shellcheck disable=SC2086 # a list of settings
 works 'make uninstall' build uninstall $debian DESTDIR="$work/debian"

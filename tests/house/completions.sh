@@ -30,7 +30,7 @@ ask() {
     zsh)
         # shellcheck disable=SC2016 # for zsh to expand
         zsh -f -c 'compadd() { print -rl -- $texts }
-            _files() { [[ $1 == -g ]] && print -rl -- ${~2} *(/) || { [[ $1 == -/ ]] && print -rl -- *(/) || print -rl -- * } }
+            _files() { case $1 in (-g) print -rl -- ${~2} *(/);; (-/) print -rl -- *(/);; (*) print -rl -- *;; esac }
             words=("$@"); CURRENT=$#; ask() { . "$1" }; ask "$0"' "$scripts/_hk" "$@"
         ;;
     fish)

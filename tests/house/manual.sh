@@ -44,7 +44,7 @@ for program in $(programs); do
         while IFS= read -r option; do grep -qF -e "$option" "$work/text" || echo "$option"; done)"
     none "$program.1 has every letter of --help" "$("$B/bin/$program" --help |
         sed -n 's/^  -\([a-z]\), --.*/\1/p' | while IFS= read -r letter; do
-            grep -qE "^ *-$letter[ ,]" "$work/text" || echo "-$letter"
+            grep -qE "^ *-${letter}[ ,]" "$work/text" || echo "-$letter"
         done)"
     works "hk.1 names $program" grep -qF "$program" man/hk.1
 done
