@@ -37,8 +37,9 @@ struct hke_adapters;
 HK_MUST enum hk_status hke_adapters_new(struct hke_adapters **out, const struct hke_model *m,
                                         struct hk_error *err);
 /* Add A, SCALE times, before any text has the list. A is copied. HK_E_UNSUPPORTED names a tensor
- * whose change cannot be applied while running (a DoRA, one trained whole). After a failure
- * ADAPTERS is only to be freed. */
+ * whose change cannot be applied while running: a norm or a bias; a DoRA or what was trained whole,
+ * behind another adapter's change or SCALE times. After a failure ADAPTERS is only to be freed.
+ * Cost of a DoRA: the weights that it changes are read. */
 HK_MUST enum hk_status hke_adapters_add(struct hke_adapters *adapters, const struct hk_adapter *a,
                                         double scale, struct hk_error *err);
 /* After the texts that have it. *A becomes NULL. NULL is allowed. */

@@ -1,8 +1,9 @@
 /* Weights times a batch: which form the activations take, and rows shared among the workers. A row
  * of a result is one dot product whatever the split, so only time depends on it.
  *
- * With adapters y = W x + B (A x), where x is not rounded. Of A x a dot product is the kernels' for
- * f32; of B the sum goes from the first rank to the last, in f32. */
+ * Adapters change a product as engine/plan/adapters.h says, where x is not rounded. Of A x and of
+ * replaced rows a dot product is the kernels' for f32; of B the sum goes from the first rank to the
+ * last, in f32. */
 #include "engine/cpu/cpu.h"
 
 /* Products use rows where they lie; where activations are not rounded, only float rows. */
@@ -69,12 +70,12 @@ void hke_round_input(const struct hke_pass *p, const struct hke_input *in)
 
 /* ---- adapters ---- */
 
-/* What adapters add to the product of IN's token T with operand I, or NULL. */
-static const struct hke_low_rank *low_rank_at(const struct hke_pass *p, const struct hke_input *in,
-                                              size_t t, size_t i)
+/* What adapters change in the product of IN's token T with operand I, or NULL. */
+static const struct hke_change *change_at(const struct hke_pass *p, const struct hke_input *in,
+                                          size_t t, size_t i)
 {
-    return hke_low_rank_of(p->batch->token[in->first + t].sequence->adapters,
-                           in->step->operand[i].weight);
+    return hke_change_of(p->batch->token[in->first + t].sequence->adapters,
+                         in->step->operand[i].weight);
 }
 
 /* End of the tokens before END that have the adapters of T. */
@@ -84,31 +85,38 @@ static size_t adapters_end(const struct hke_pass *p, const struct hke_input *in,
     return hke_min_size(p->cpu->group[in->first + t].adapters_end - in->first, end);
 }
 
-static bool has_adapters(const struct hke_pass *p, const struct hke_input *in)
+static bool is_projected(const struct hke_pass *p, const struct hke_input *in)
 {
     const size_t n = in->as[HKK_KIND_F32].n;
     for (size_t t = 0; p->cpu->has_adapters && t < n; t = adapters_end(p, in, t, n))
         for (size_t i = 0; i < in->step->operands; i++)
-            if (low_rank_at(p, in, t, i) != NULL)
+            if (change_at(p, in, t, i) != NULL && change_at(p, in, t, i)->rank > 0)
                 return true;
     return false;
+}
+
+/* IN's tokens [BEGIN, END), as they are. */
+static struct hkk_acts tokens_of(const struct hke_input *in, size_t begin, size_t end)
+{
+    const struct hkk_acts *all = &in->as[HKK_KIND_F32];
+    struct hkk_acts some;
+    hkk_acts_place(&some, HKK_KIND_F32, all->x + begin * all->cols, end - begin, all->cols, NULL);
+    return some;
 }
 
 /* A x of the tokens [BEGIN, END), which have the same adapters. */
 static void project_group(const struct hke_pass *p, const struct hke_worker *own,
                           const struct hke_input *in, size_t begin, size_t end)
 {
-    const struct hkk_acts *all = &in->as[HKK_KIND_F32];
+    const struct hkk_acts x = tokens_of(in, begin, end);
     const size_t stride = p->cpu->max_rank;
-    struct hkk_acts some;
-    hkk_acts_place(&some, HKK_KIND_F32, all->x + begin * all->cols, end - begin, all->cols, NULL);
     for (size_t i = 0; i < in->step->operands; i++) {
-        const struct hke_low_rank *low = low_rank_at(p, in, begin, i);
-        if (low == NULL)
+        const struct hke_change *c = change_at(p, in, begin, i);
+        if (c == NULL || c->rank == 0)
             continue;
-        const struct hkk_matrix a = {(const uint8_t *)low->a, all->cols};
-        p->cpu->kernels->matmul[HKK_F32](&a, 0, low->rank, &some, in->low[i] + begin * stride,
-                                         stride, own->scratch);
+        const struct hkk_matrix a = {(const uint8_t *)c->a, x.cols};
+        p->cpu->kernels->matmul[HKK_F32](&a, 0, c->rank, &x, in->low[i] + begin * stride, stride,
+                                         own->scratch);
     }
 }
 
@@ -125,7 +133,7 @@ void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own
     struct hke_pool *pool = p->cpu->pool;
     const size_t n = in->as[HKK_KIND_F32].n;
     size_t begin, end;
-    if (!has_adapters(p, in))
+    if (!is_projected(p, in))
         return;
     if (hke_is_single_token(p)) {
         project_tokens(p, own, in, 0, n);
@@ -144,17 +152,45 @@ static float dot_in_order(const float *b, const float *x, size_t n)
     return sum;
 }
 
-/* B (A x) to rows [BEGIN, END) of the product with operand I. */
-static void add_adapters(const struct hke_pass *p, const struct hke_input *in, size_t i,
-                         size_t begin, size_t end, float *y, size_t stride)
+/* Rows [BEGIN, END) of a product that is Y: of those that C replaces, for the tokens X. */
+static void multiply_replaced_rows(const struct hke_pass *p, const struct hke_worker *own,
+                                   const struct hke_change *c, const struct hkk_acts *x,
+                                   size_t begin, size_t end, float *y, size_t stride)
 {
-    for (size_t t = 0; t < in->as[HKK_KIND_F32].n; t++) {
-        const struct hke_low_rank *low = low_rank_at(p, in, t, i);
-        if (low == NULL)
+    const size_t together = c->row == NULL ? end - begin : 1;
+    for (size_t r = begin; r < end && c->replaced_count > 0; r += together) {
+        const struct hkk_matrix m = {(const uint8_t *)hke_replaced_row(c, r, x->cols), x->cols};
+        if (m.data != NULL)
+            p->cpu->kernels->matmul[HKK_F32](&m, 0, together, x, y + (r - begin), stride,
+                                             own->scratch);
+    }
+}
+
+static void scale_and_add(const struct hke_change *c, const float *low, size_t begin, size_t end,
+                          float *y)
+{
+    for (size_t r = begin; r < end && c->row_scale != NULL; r++)
+        y[r - begin] *= c->row_scale[r];
+    for (size_t r = begin; r < end && c->rank > 0; r++)
+        y[r - begin] += dot_in_order(c->b + r * c->rank, low, c->rank);
+}
+
+/* What adapters change in rows [BEGIN, END) of the product with operand I. */
+static void change_rows(const struct hke_pass *p, const struct hke_worker *own,
+                        const struct hke_input *in, size_t i, size_t begin, size_t end, float *y,
+                        size_t stride)
+{
+    const size_t n = in->as[HKK_KIND_F32].n;
+    for (size_t t = 0, stop; t < n; t = stop) {
+        const struct hke_change *c = change_at(p, in, t, i);
+        stop = adapters_end(p, in, t, n);
+        if (c == NULL)
             continue;
-        const float *x = in->low[i] + t * p->cpu->max_rank;
-        for (size_t r = begin; r < end; r++)
-            y[t * stride + r - begin] += dot_in_order(low->b + r * low->rank, x, low->rank);
+        const struct hkk_acts x = tokens_of(in, t, stop);
+        multiply_replaced_rows(p, own, c, &x, begin, end, y + t * stride, stride);
+        for (size_t k = t; k < stop; k++)
+            scale_and_add(c, c->rank > 0 ? in->low[i] + k * p->cpu->max_rank : NULL, begin, end,
+                          y + k * stride);
     }
 }
 
@@ -190,7 +226,7 @@ static void multiply_rows(const struct hke_pass *p, struct hke_worker *own,
         multiply_decoded_rows(p, own, w, a, begin, end, y, stride);
     }
     if (p->cpu->has_adapters)
-        add_adapters(p, in, i, begin, end, y, stride);
+        change_rows(p, own, in, i, begin, end, y, stride);
 }
 
 /* ---- shares ---- */

@@ -22,18 +22,28 @@ static float *buffer_at(const struct hke_pass *p, enum hke_buffer b, size_t toke
 
 /* ---- EMBED ---- */
 
+static void change_embedding(const struct hke_change *c, size_t row, size_t cols, float *x)
+{
+    const float *replaced = hke_replaced_row(c, row, cols);
+    if (replaced != NULL)
+        memcpy(x, replaced, cols * sizeof *x);
+    for (size_t i = 0; i < cols && c->row_scale != NULL; i++)
+        x[i] *= c->row_scale[row];
+    for (size_t k = 0; k < c->rank; k++) {
+        const float b = c->b[row * c->rank + k], *a = c->a + k * cols;
+        for (size_t i = 0; i < cols; i++)
+            x[i] += b * a[i];
+    }
+}
+
 static void embed_token(const struct hke_pass *p, const struct hke_step *s, size_t t, float *x)
 {
     const struct hke_adapters *adapters = p->batch->token[t].sequence->adapters;
     const struct hke_weight *w = s->operand[0].weight;
     const size_t row = hke_weight_row(w, 0, p->batch->token[t].id), cols = w->cols;
     hk_decoder_read(w->decoder, (uint64_t)row * cols, cols, x);
-    for (size_t k = 0; adapters != NULL && k < adapters->embedding.rank; k++) {
-        const struct hke_low_rank *low = &adapters->embedding;
-        const float b = low->b[row * low->rank + k], *a = low->a + k * cols;
-        for (size_t i = 0; i < cols; i++)
-            x[i] += b * a[i];
-    }
+    if (adapters != NULL)
+        change_embedding(&adapters->embedding, row, cols, x);
 }
 
 static void run_embed(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)

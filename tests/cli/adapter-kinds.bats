@@ -54,7 +54,7 @@ digest() { hk-hash --json "$1" 2>/dev/null | json - "[t['sha256'] for t in v['te
 
 # ---- the fixtures ----
 
-# agrees NAME FORM [RUN]: merged, and with RUN at run time, NAME's adapter in FORM gives its logits.
+# agrees NAME FORM RECORD: merged, and at run time as RECORD, NAME's adapter in FORM gives its logits.
 agrees() {
     local base=${1%/*} want=$ADAPTERS/$1/logits.f32
     head -c 160 "$TRAINED/$base/val.tokens.u32" >ids
@@ -64,14 +64,9 @@ agrees() {
     logits all.f32 out.hk
     tail -c "$(stat -c %s "$want")" all.f32 >merged.f32
     cosine 0.99999 merged.f32 "$want"
-    if [[ $3 == run ]]; then
-        logits all.f32 y.hk --adapter "$4"
-        tail -c "$(stat -c %s "$want")" all.f32 >run.f32
-        cosine 0.99999 run.f32 "$want"
-    else
-        t_from ids hk-perplexity --ids --adapter "$4" y.hk
-        assert_fails 1 'is not applied while running; hk-merge folds it in'
-    fi
+    logits all.f32 y.hk --adapter "$3"
+    tail -c "$(stat -c %s "$want")" all.f32 >run.f32
+    cosine 0.99999 run.f32 "$want"
 }
 
 @test "twenty adapters of PEFT: merged and run from the directory, and from the GGUF" {
@@ -81,14 +76,10 @@ agrees() {
     for directory in "$ADAPTERS"/*/*/; do
         name=${directory#"$ADAPTERS"/}
         name=${name%/}
-        case $name in
-        */dora | */save-* | */trainable-tokens) run=refused ;;
-        *) run=run ;;
-        esac
-        agrees "$name" "" $run "${name#*/}"
+        agrees "$name" "" "${name#*/}"
         seen=$((seen + 1))
         [[ -e $directory/adapter.gguf && $name != */rslora-patterns ]] || continue
-        agrees "$name" /adapter.gguf $run adapter
+        agrees "$name" /adapter.gguf adapter
     done
     [[ $seen -eq 20 ]]
 }
@@ -391,6 +382,40 @@ ROWS
     hk-append --delta delta.st --lora dora y.hk
     t hk-merge y.hk none.hk
     assert_fails 1 'before what else changes it'
+}
+
+@test "the same while running: several in order are what merging makes of them" {
+    stories
+    peft a '{}' $V.lora_A.weight:2x64:1 $V.lora_B.weight:32x2:2
+    peft b '{"lora_alpha":2}' $V.lora_A.weight:2x64:3 $V.lora_B.weight:32x2:4
+    peft dora '{"use_dora":true}' $V.lora_A.weight:2x64:5 $V.lora_B.weight:32x2:6 $V.lora_magnitude_vector:32:7
+    peft whole '{}' $V.weight:32x64:8
+    peft both '{"use_dora":true}' $V.weight:32x64:8 $V.lora_A.weight:2x64:5 $V.lora_B.weight:32x2:6 $V.lora_magnitude_vector:32:7
+    for names in 'a b' dora 'dora a' whole 'whole a b' both 'both b a'; do
+        # shellcheck disable=SC2086 # words
+        merged $names
+        logits merged.f32 out.hk
+        logits base.f32 y.hk
+        # shellcheck disable=SC2086 # words
+        logits run.f32 y.hk $(printf -- '--adapter %s ' $names)
+        cosine 0.9999999 run.f32 merged.f32
+        ! cmp -s base.f32 run.f32 || fail "$names: nothing changed"
+        # shellcheck disable=SC2086 # words
+        hk-perplexity --ids --ctx 8 --sequences 4 --activations f32 -f --logits windows.f32 \
+            $(printf -- '--adapter %s ' $names) y.hk <ids >/dev/null
+        head -c 16384 run.f32 >some.f32 # of the first window
+        head -c 16384 windows.f32 | cmp - some.f32
+    done
+    for names in 'a dora' 'a whole' 'whole dora' 'dora whole' 'whole whole'; do
+        # shellcheck disable=SC2086 # words
+        appended $names
+        # shellcheck disable=SC2046,SC2086 # words
+        t_from ids hk-perplexity --ids $(printf -- '--adapter %s ' $names) y.hk
+        assert_fails 1 'tensor blk.1.attn_v.weight: '
+        assert_err_has 'before what else changes it'
+    done
+    t_from ids hk-perplexity --ids --adapter whole=2 y.hk
+    assert_fails 1 'taken once, not 2 times'
 }
 
 @test "differences of a tied embedding are the head's too, also beside an adapter of one of them" {

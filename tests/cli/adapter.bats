@@ -378,7 +378,7 @@ alpha key adapter.lora.alphb is not known
 ROWS
 }
 
-@test "DoRA, and tensors that were trained whole, are merged but not run with" {
+@test "norms that were trained are merged but not run with" {
     stories
     while read -r name more said config; do
         peft "$name" "$config" 1 "$more"
@@ -395,7 +395,6 @@ ROWS
         logits base.f32 m.hk -f
         refute_same merged.f32 base.f32
     done <<'ROWS'
-dora magnitudes blk.0.attn_q.weight {"use_dora":true}
 whole norm output_norm.weight {"modules_to_save":["norm"]}
 ROWS
 }

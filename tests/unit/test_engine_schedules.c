@@ -215,33 +215,60 @@ static float *random_floats(struct run *r, size_t n)
     return x;
 }
 
-static void fill_low_rank(struct run *r, struct hke_low_rank *low, const struct hke_weight *w,
-                          size_t rank)
+static void need_memory(const void *p)
 {
-    low->rank = rank;
-    low->a = random_floats(r, rank * w->cols);
-    low->b = random_floats(r, rank * w->rows);
-    if (low->a == NULL || low->b == NULL)
+    if (p == NULL)
         mini_must(HK_E_NOMEM, &(struct hk_error){.text = "out of memory"});
 }
 
-/* Ranks of 1 to 9 at some of the weights; the first list changes the embedding too. */
+/* A pair of RANK, perhaps with scales for the rows as a DoRA has them. */
+static void change_by_pair(struct run *r, struct hke_change *c, const struct hke_weight *w,
+                           size_t rank)
+{
+    c->first = 1;
+    c->rank = rank;
+    need_memory(c->a = random_floats(r, rank * w->cols));
+    need_memory(c->b = random_floats(r, rank * w->rows));
+    if (draw(r, 3) == 0)
+        need_memory(c->row_scale = random_floats(r, w->rows));
+}
+
+/* Every third row of W, or all. */
+static void replace_weight(struct run *r, struct hke_change *c, const struct hke_weight *w,
+                           bool all)
+{
+    c->first = 1;
+    c->replaced_count = all ? w->rows : (w->rows + 2) / 3;
+    need_memory(c->replaced = random_floats(r, c->replaced_count * w->cols));
+    if (all)
+        return;
+    need_memory(c->row = calloc(c->replaced_count, sizeof *c->row));
+    for (size_t i = 0; i < c->replaced_count; i++)
+        c->row[i] = (uint32_t)(3 * i);
+}
+
+/* Ranks of 1 to 9 at some of the weights, others replaced; of the second list the embedding too. */
 static void make_adapters(struct run *r, size_t list)
 {
     const struct hke_plan *plan = r->model->plan;
     struct hke_adapters **a = &r->adapters[list];
     struct hk_error err;
     mini_must(hke_adapters_new(a, r->model, &err), &err);
-    if (list == 1)
-        fill_low_rank(r, &(*a)->embedding, plan->step[0].operand[0].weight, 3);
+    if (list == 1) {
+        change_by_pair(r, &(*a)->embedding, plan->step[0].operand[0].weight, 3);
+        replace_weight(r, &(*a)->embedding, plan->step[0].operand[0].weight, false);
+    }
     for (size_t i = 0; i < plan->weights; i++) {
-        struct hke_low_rank *low = &(*a)->product[i];
-        if (draw(r, 3) == 0)
-            continue;
-        fill_low_rank(r, low, &plan->weight[i], 1 + draw(r, 9));
-        hke_to_file_order(low->a, low->rank * plan->weight[i].cols);
-        if (low->rank > (*a)->max_rank)
-            (*a)->max_rank = low->rank;
+        struct hke_change *c = &(*a)->product[i];
+        const size_t how = draw(r, 6);
+        if (how > 2)
+            change_by_pair(r, c, &plan->weight[i], 1 + draw(r, 9));
+        if (how == 0 || how == 3)
+            replace_weight(r, c, &plan->weight[i], draw(r, 2) == 0);
+        hke_to_file_order(c->a, c->rank * plan->weight[i].cols);
+        hke_to_file_order(c->replaced, c->replaced_count * plan->weight[i].cols);
+        if (c->rank > (*a)->max_rank)
+            (*a)->max_rank = c->rank;
     }
 }
 
