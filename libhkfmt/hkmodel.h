@@ -18,6 +18,29 @@ extern "C" {
 HK_API void hk_defaults(const struct hk_file *f, void (*each)(void *arg, const char *text),
                         void *arg);
 
+/* ---- models: what they are, for people ---- */
+
+enum { HK_FACTS_TYPES = 64 };
+
+struct hk_type_share { /* of the weights of a model */
+    unsigned type;     /* enum hk_type */
+    uint64_t params, bytes;
+};
+
+struct hk_model_facts {
+    struct hk_bytes name, architecture; /* n 0: the file does not say; borrowed from it */
+    uint64_t params, bytes; /* elements and bytes of all tensors; references have none */
+    struct hk_type_share share[HK_FACTS_TYPES]; /* the largest first; what is beyond is left out */
+    size_t shares;
+    const char *type; /* "q4_k_m" where the file says a mix that its layers are of, else the type of
+                         most elements in layers, or in all tensors; NULL: no tensors */
+    int64_t context, hidden, layers, vocab; /* 0: the file does not say; vocab is of tokens */
+};
+
+/* Facts about F as far as it has them, whether or not it is a model that hk runs. Linear in the
+ * number of tensors. */
+HK_API void hk_model_facts(const struct hk_file *f, struct hk_model_facts *out);
+
 /* ---- models: hyperparameters, ropes, tensors ---- */
 
 /* Name of the I-th architecture that is known; NULL past the last. */

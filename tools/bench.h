@@ -23,11 +23,6 @@ struct bench_options {
 
 /* ---- what is measured (bench_measure.c) ---- */
 
-struct bench_model {
-    char type[24];         /* of the file where its layers are of that kind, else theirs */
-    uint64_t params, size; /* elements and bytes of all tensors */
-};
-
 struct bench_speed {
     size_t n, depth, sequences;
     double median, least, most; /* tokens a second over the repetitions */
@@ -39,7 +34,8 @@ struct bench_speeds {
 };
 
 struct bench_result {
-    struct bench_model model;
+    const char *type; /* hk_model_facts() has these */
+    uint64_t params, size;
     const char *kernels;
     unsigned threads;
     size_t batch;

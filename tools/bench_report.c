@@ -48,9 +48,9 @@ void bench_print_json(const struct bench_options *o, const struct bench_result *
     json_t *v = json_object();
     tool_json_set(v, "file", tool_json_text(o->path));
     tool_json_set(v, "model", tool_json_text(o->path)); /* its name before */
-    tool_json_set(v, "type", tool_json_text(r->model.type));
-    tool_json_set(v, "params", tool_json_uint(r->model.params));
-    tool_json_set(v, "size", tool_json_uint(r->model.size));
+    tool_json_set(v, "type", tool_json_text(r->type));
+    tool_json_set(v, "params", tool_json_uint(r->params));
+    tool_json_set(v, "size", tool_json_uint(r->size));
     tool_json_set(v, "kernels", tool_json_text(r->kernels));
     tool_json_set(v, "threads", tool_json_uint(r->threads));
     tool_json_set(v, "gpu", json_null());
@@ -71,10 +71,10 @@ static void print_bench_facts(const struct bench_options *o, const struct bench_
 {
     struct tool_table t = {.columns = 2, .right = "ll"};
     tool_cell(&t, "type");
-    tool_cell(&t, "%s", r->model.type);
+    tool_cell(&t, "%s", r->type);
     tool_cell(&t, "parameters");
-    tool_cell(&t, "%.2f million", (double)r->model.params / 1e6);
-    tool_row_size(&t, "size", r->model.size);
+    tool_cell(&t, "%.2f million", (double)r->params / 1e6);
+    tool_row_size(&t, "size", r->size);
     tool_cell(&t, "kernels");
     tool_cell(&t, "%s", r->kernels);
     tool_cell(&t, "threads");

@@ -115,7 +115,7 @@ const char *diff_kv_type(const struct diff_kv *d, const struct hk_kv *kv)
 {
     bool gguf = d->a != NULL && d->b != NULL ? d->a->gguf_type != NULL && d->b->gguf_type != NULL
                                              : kv->gguf_type != NULL;
-    return gguf ? kv->gguf_type : hk_meta_type_name(kv->type);
+    return gguf || kv->gguf_type == NULL ? metadata_type_name(kv) : hk_meta_type_name(kv->type);
 }
 
 /* ---- arrays, element by element ---- */

@@ -1,25 +1,40 @@
 /* hk-inspect: header, metadata, tensors and appendix of model files as JSON, or as a table. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "tools/inspect.h"
 #include "tools/lib/metadata.h"
 #include "tools/lib/records.h"
 
-enum { OPT_APPENDIX, OPT_FULL, OPT_HEADER, OPT_METADATA, OPT_TABLE, OPT_TENSORS };
+enum {
+    OPT_APPENDIX,
+    OPT_FULL,
+    OPT_HEADER,
+    OPT_JSON,
+    OPT_METADATA,
+    OPT_SUMMARY,
+    OPT_TABLE,
+    OPT_TENSORS,
+    OPT_TYPED,
+};
 
 static const struct tool_option options[] = {
     [OPT_APPENDIX] = {"appendix", 0, NULL, "show the appendix"},
     [OPT_FULL] = {"full", 0, NULL, "show long arrays and opaque bytes whole"},
     [OPT_HEADER] = {"header", 0, NULL, "show the file header"},
+    [OPT_JSON] = TOOL_OPTION_JSON,
     [OPT_METADATA] = {"metadata", 0, NULL, "show the metadata"},
+    [OPT_SUMMARY] = {"summary", 0, NULL, "show what the model is, in some lines"},
     [OPT_TABLE] = TOOL_OPTION_TABLE,
     [OPT_TENSORS] = {"tensors", 0, NULL, "show the tensor table"},
+    [OPT_TYPED] = {"typed", 0, NULL, "show values of metadata with their types"},
 };
 
 static const struct tool tool = {
     .name = "hk-inspect",
     .operands = "FILE...",
-    .about = "Show what is in models as JSON; without an option for a section, all of it.",
+    .about = "Show what is in models: on a terminal a summary, else all of it as JSON.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
 };
@@ -29,12 +44,13 @@ enum {
     INSPECT_METADATA = 2,
     INSPECT_TENSORS = 4,
     INSPECT_APPENDIX = 8,
-    INSPECT_ALL = 15,
+    INSPECT_SUMMARY = 16,
+    INSPECT_ALL = 31,
 };
 
 struct choice {
     unsigned sections;
-    bool full, table;
+    bool full, json, table, typed;
 };
 
 /* The format's version as text, "1.0" or a GGUF's "3", in a BUFFER of 24. */
@@ -115,22 +131,37 @@ static json_t *files_json(const struct hk_file *f)
     return v;
 }
 
-/* Member by member: a tree of a million tensors would take gigabytes. */
-static void print_model_json(const struct hk_file *f, const char *name, const struct choice *c)
+static json_t *cut_json(const struct inspect_cut *cut)
+{
+    json_t *v = json_object();
+    tool_json_set(v, "size", tool_json_uint(cut->size));
+    tool_json_set(v, "needed", tool_json_uint(cut->needed));
+    tool_json_set(v, "tensors", tool_json_uint(cut->tensors));
+    tool_json_set(v, "first", tool_json_bytes(cut->first));
+    return v;
+}
+
+/* Member by member: a tree of a million tensors would take gigabytes. CUT may be NULL. */
+static void print_model_json(const struct hk_file *f, const char *name,
+                             const struct inspect_cut *cut, const struct choice *c)
 {
     struct tool_json_out o;
     tool_json_begin(&o, stdout);
     tool_json_put(&o, "file", tool_json_text(name));
     tool_json_put(&o, "format", json_string(hk_format_name(hk_file_format(f))));
-    tool_json_put(&o, "size", tool_json_uint(hk_file_size(f)));
+    tool_json_put(&o, "size", tool_json_uint(cut != NULL ? cut->size : hk_file_size(f)));
     if (hk_file_parts(f) > 1)
         tool_json_put(&o, "parts", tool_json_uint(hk_file_parts(f)));
     if (hk_file_part_name(f, 0) != NULL)
         tool_json_put(&o, "files", files_json(f));
+    if (cut != NULL)
+        tool_json_put(&o, "cut", cut_json(cut));
+    if (c->sections & INSPECT_SUMMARY)
+        inspect_put_summary(&o, f);
     if (c->sections & INSPECT_HEADER)
         tool_json_put(&o, "header", header_json(f));
     if (c->sections & INSPECT_METADATA)
-        metadata_put(f, c->full, &o);
+        metadata_put(f, c->full, c->typed, &o);
     if (c->sections & INSPECT_TENSORS) {
         tool_json_enter(&o, "tensors", '[');
         for (size_t i = 0; i < hk_tensor_count(f) && !ferror(stdout); i++)
@@ -138,7 +169,7 @@ static void print_model_json(const struct hk_file *f, const char *name, const st
         tool_json_leave(&o, ']');
     }
     if (c->sections & INSPECT_APPENDIX)
-        records_put(&o, "appendix", f);
+        records_put_twice(&o, "records", "appendix", f); /* the name before */
     tool_json_end(&o);
 }
 
@@ -231,9 +262,14 @@ static void print_tensor_table(const struct hk_file *f)
     tool_table_print(&t, stdout);
 }
 
-static void print_tables(const struct hk_file *f, const char *name, const struct choice *c)
+/* CUT may be NULL. */
+static void print_tables(const struct hk_file *f, const char *name, const struct inspect_cut *cut,
+                         const struct choice *c)
 {
-    metadata_heading(f, name);
+    if (c->sections & INSPECT_SUMMARY)
+        inspect_print_summary(f, name, cut);
+    else
+        metadata_heading(f, name);
     if (c->sections & INSPECT_HEADER) {
         putchar('\n');
         print_header_table(f);
@@ -254,28 +290,50 @@ static void print_tables(const struct hk_file *f, const char *name, const struct
 
 /* ---- the program ---- */
 
+static void print_model(const struct hk_file *f, const char *path, const struct inspect_cut *cut,
+                        const struct choice *c)
+{
+    if (c->table)
+        print_tables(f, path, cut, c);
+    else
+        print_model_json(f, path, cut, c);
+}
+
 static int inspect_model(const char *path, const struct choice *c)
 {
     struct hk_file *f;
     struct hk_error err;
-    if (tool_open(&f, path, &err) != HK_OK)
-        return tool_error(path, &err);
-    if (c->sections & INSPECT_METADATA)
-        tool_tell_defaults(path, f);
-    if (c->table)
-        print_tables(f, path, c);
-    else
-        print_model_json(f, path, c);
-    hk_close(&f);
-    return TOOL_OK;
+    struct inspect_cut cut;
+    if (tool_open(&f, path, &err) == HK_OK) {
+        if (c->sections & INSPECT_METADATA)
+            tool_tell_defaults(path, f);
+        print_model(f, path, NULL, c);
+        hk_close(&f);
+        return TOOL_OK;
+    }
+    if (!tool_is_standard(path) && inspect_open_cut(&f, path, &cut) == HK_OK) {
+        print_model(f, path, &cut, c);
+        hk_close(&f);
+    }
+    return tool_error(path, &err);
+}
+
+/* A terminal gets a summary, unless something else is asked for; a pipe all. */
+static void settle_choice(struct choice *c)
+{
+    if (c->sections == 0 && !c->json && !c->table && isatty(STDOUT_FILENO) != 0)
+        c->sections = INSPECT_SUMMARY;
+    if (c->sections == INSPECT_SUMMARY && !c->json)
+        c->table = true;
+    if (c->sections == 0)
+        c->sections = INSPECT_ALL;
 }
 
 int main(int argc, char **argv)
 {
     static const unsigned section_of[] = {
-        [OPT_APPENDIX] = INSPECT_APPENDIX,
-        [OPT_HEADER] = INSPECT_HEADER,
-        [OPT_METADATA] = INSPECT_METADATA,
+        [OPT_APPENDIX] = INSPECT_APPENDIX, [OPT_HEADER] = INSPECT_HEADER,
+        [OPT_METADATA] = INSPECT_METADATA, [OPT_SUMMARY] = INSPECT_SUMMARY,
         [OPT_TENSORS] = INSPECT_TENSORS,
     };
     struct choice c = {0};
@@ -285,15 +343,20 @@ int main(int argc, char **argv)
     for (int o; (o = tool_next(&args, &value)) >= 0;) {
         if (o == OPT_FULL)
             c.full = true;
+        else if (o == OPT_JSON)
+            c.json = true;
         else if (o == OPT_TABLE)
             c.table = true;
+        else if (o == OPT_TYPED)
+            c.typed = true;
         else
             c.sections |= section_of[o];
     }
     if (args.operand_count == 0)
         tool_usage("need a FILE");
-    if (c.sections == 0)
-        c.sections = INSPECT_ALL;
+    if (c.json && c.table)
+        tool_usage("--json and --table exclude each other");
+    settle_choice(&c);
     int status = TOOL_OK;
     for (int i = 0; i < args.operand_count && !ferror(stdout); i++)
         status = tool_worse(status, inspect_model(args.operands[i], &c));

@@ -10,16 +10,17 @@
 #include "tools/lib/metadata.h"
 #include "tools/meta.h"
 
-enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_NO_WAIT, OPT_TABLE, OPT_TYPE };
+enum { OPT_FROM_FILE, OPT_FULL, OPT_JSON, OPT_NO_WAIT, OPT_TABLE, OPT_TYPE, OPT_TYPED };
 
 static const struct tool_option options[] = {
     [OPT_FROM_FILE] = {"from-file", 0, "PATH", "set: read the value from PATH, byte for byte"},
     [OPT_FULL] = {"full", 0, NULL, "list: show long arrays and opaque bytes whole"},
-    [OPT_JSON] = {"json", 0, NULL, "get: print the value with its type, as export does"},
+    [OPT_JSON] = {"json", 0, NULL, "get: print the value as JSON"},
     [OPT_NO_WAIT] = {"no-wait", 0, NULL, "set, delete, import: " TOOL_NO_WAIT_HELP},
     [OPT_TABLE] = {"table", 0, NULL, "list: print a table for people, not JSON"},
     [OPT_TYPE] = {"type", 0, "TYPE",
-                  "set: string, int, float, bool, json, bytes, array<string>..."},
+                  "set: string, int64, float64, bool, json, bytes, array<string>..."},
+    [OPT_TYPED] = {"typed", 0, NULL, "list, get: print JSON with the types of values"},
 };
 
 static const struct tool tool = {
@@ -34,7 +35,7 @@ struct job {
     const char *path;
     char **words; /* operands behind the file */
     int count;
-    bool full, json, table, no_wait;
+    bool full, json, table, typed, no_wait;
     enum meta_type type;   /* META_NONE: not given */
     const char *from_file; /* likewise NULL */
 };
@@ -46,17 +47,7 @@ static void list_metadata_json(const struct hk_file *f, const struct job *j)
     struct tool_json_out o;
     tool_json_begin(&o, stdout);
     tool_json_put(&o, "file", tool_json_text(j->path));
-    tool_json_enter(&o, "metadata", '{');
-    for (size_t i = 0; i < hk_kv_count(f) && !ferror(stdout); i++) {
-        const struct hk_kv *kv = hk_kv_at(f, i);
-        json_t *v = json_object();
-        tool_json_set(v, "type", json_string(meta_type_name(meta_type_of(kv))));
-        tool_json_set(v, "value", metadata_value(kv, j->full));
-        char *key = metadata_key(f, i);
-        tool_json_put(&o, key, v);
-        free(key);
-    }
-    tool_json_leave(&o, '}');
+    metadata_put(f, j->full, j->typed, &o);
     tool_json_end(&o);
 }
 
@@ -113,8 +104,10 @@ static int get_key(const struct hk_file *f, const struct job *j)
         return tool_error(j->path, &err);
     }
     enum meta_type type = meta_type_of(kv);
-    if (j->json)
+    if (j->typed)
         tool_json_print(meta_json(kv), stdout);
+    else if (j->json)
+        tool_json_print(metadata_value(kv, true), stdout);
     else if (type == META_STRING || type == META_JSON)
         print_meta_text(kv->value);
     else if (type != META_BYTES)
@@ -342,8 +335,8 @@ static const struct command {
     unsigned options; /* that it takes, a bit each */
     const char *operands;
 } commands[] = {
-    {"list", list_metadata, NULL, 0, 0, 1 << OPT_FULL | 1 << OPT_TABLE, "FILE"},
-    {"get", get_key, NULL, 1, 1, 1 << OPT_JSON, "FILE KEY"},
+    {"list", list_metadata, NULL, 0, 0, 1 << OPT_FULL | 1 << OPT_TABLE | 1 << OPT_TYPED, "FILE"},
+    {"get", get_key, NULL, 1, 1, 1 << OPT_JSON | 1 << OPT_TYPED, "FILE KEY"},
     {"set", NULL, set_key, 1, 2, 1 << OPT_TYPE | 1 << OPT_FROM_FILE | 1 << OPT_NO_WAIT,
      "FILE KEY VALUE"},
     {"delete", NULL, delete_keys, 1, INT32_MAX, 1 << OPT_NO_WAIT, "FILE KEY..."},
@@ -368,6 +361,8 @@ static const struct command *find_command(const struct tool_args *a)
 static enum meta_type parse_meta_type_name(const char *value)
 {
     const char *names[META_TYPES - META_STRING];
+    if (meta_type_of_name(value) != META_NONE)
+        return meta_type_of_name(value);
     for (unsigned i = META_STRING; i < META_TYPES; i++)
         names[i - META_STRING] = meta_type_name((enum meta_type)i);
     return META_STRING + (enum meta_type)tool_choice(value, names, META_TYPES - META_STRING);
@@ -411,6 +406,8 @@ int main(int argc, char **argv)
             j.json = true;
         else if (o == OPT_NO_WAIT)
             j.no_wait = true;
+        else if (o == OPT_TYPED)
+            j.typed = true;
         else if (o == OPT_TABLE)
             j.table = true;
         else if (o == OPT_FROM_FILE)

@@ -76,8 +76,8 @@ static const struct {
     enum hk_meta_type stored;
 } types[META_TYPES] = {
     [META_STRING] = {"string", HK_META_STRING},
-    [META_INT] = {"int", HK_META_INT64},
-    [META_FLOAT] = {"float", HK_META_FLOAT64},
+    [META_INT] = {"int64", HK_META_INT64},
+    [META_FLOAT] = {"float64", HK_META_FLOAT64},
     [META_BOOL] = {"bool", HK_META_BOOL},
     [META_JSON] = {"json", HK_META_JSON},
     [META_BYTES] = {"bytes", HK_META_BYTES},
@@ -96,7 +96,9 @@ enum meta_type meta_type_of_name(const char *name)
     for (enum meta_type type = META_STRING; type < META_TYPES; type++)
         if (strcmp(types[type].name, name) == 0)
             return type;
-    return META_NONE;
+    if (strcmp(name, "int") == 0) /* their names before */
+        return META_INT;
+    return strcmp(name, "float") == 0 ? META_FLOAT : META_NONE;
 }
 
 enum hk_meta_type meta_stored_type(enum meta_type type)

@@ -87,6 +87,10 @@ enum hk_model_key {
 };
 unsigned hk_key_flags(enum hk_model_key key);
 
+/* Of the file, not of the model. */
+#define HK_FILE_NAME_KEY "general.name"
+#define HK_FILE_TYPE_KEY "general.file_type"
+
 struct hk_key_text {
     char s[96];
 };

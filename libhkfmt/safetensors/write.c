@@ -10,6 +10,7 @@
 #include "libhkfmt/convert/view.h"
 #include "libhkfmt/hk/file.h"
 #include "libhkfmt/hkmodel.h"
+#include "libhkfmt/model/model.h"
 #include "libhkfmt/safetensors/st.h"
 #include "libhkfmt/tensor/geometry.h"
 #include "libhkfmt/tensor/types.h"
@@ -68,7 +69,7 @@ static void report_decoded(const struct hk_convert_options *opt, const size_t *d
 /* What a GGUF says of its quantisation is not true of decoded tensors. */
 static void drop_quantisation_keys(struct hk_view *v, const struct hk_convert_options *opt)
 {
-    static const char *const keys[] = {"general.file_type", "general.quantization_version"};
+    static const char *const keys[] = {HK_FILE_TYPE_KEY, "general.quantization_version"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (hk_kvlist_find(&v->kvs, keys[i]) == NULL)
             continue;

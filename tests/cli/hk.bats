@@ -138,8 +138,8 @@ fake() {
     assert_files x.hk
     t hk-meta lst x.hk
     assert_fails 2 'hk-meta: no command lst: did you mean list?'
-    t hk-meta set --type flaot x.hk k 1
-    assert_fails 2 'hk-meta: --type: takes string, int, float, bool, json, bytes, array<string>, array<f32> or array<i32>, not flaot: did you mean float?'
+    t hk-meta set --type flaot64 x.hk k 1
+    assert_fails 2 'hk-meta: --type: takes string, int64, float64, bool, json, bytes, array<string>, array<f32> or array<i32>, not flaot64: did you mean float64?'
     t hk-convert --to ggfu x.hk y
     assert_fails 2 'not ggfu: did you mean gguf?'
     t hk-meta set x.hk general.architecture llama

@@ -13,7 +13,7 @@ load common.bash
     t hk-inspect x.hk
     assert_status 0
     assert_err ''
-    assert_json 'list(v)' '["file","format","size","header","metadata","tensors","appendix"]'
+    assert_json 'list(v)' '["file","format","size","summary","header","metadata","tensors","records","appendix"]'
     assert_json '[v["file"],v["format"]]' '["x.hk","hk"]'
     assert_json 'v["size"]' "$(stat -c %s x.hk)"
     assert_json 'list(v["header"])' '["version","flags","alignment","split_index","split_count","tensor_count","metadata_kv_count","metadata_offset","metadata_size","tensor_toc_offset","tensor_toc_size","tensor_data_offset","appendix_offset","checksum"]'
@@ -35,10 +35,12 @@ load common.bash
 
 @test "shows only the sections asked for" {
     mkhk x.hk
-    for s in header metadata tensors appendix; do
+    for s in header metadata tensors; do
         t hk-inspect --$s x.hk
         assert_json 'list(v)' "[\"file\",\"format\",\"size\",\"$s\"]"
     done
+    t hk-inspect --appendix x.hk
+    assert_json 'list(v)' '["file","format","size","records","appendix"]'
     t hk-inspect --tensors --header x.hk
     assert_json 'list(v)' '["file","format","size","header","tensors"]'
 }
@@ -135,11 +137,87 @@ hostile='{"metadata":[[{"hex":"ff"},"string","one"],[{"hex":"fe"},"string","two"
     cp x.hk y.hk
     t hk-inspect x.hk y.hk
     [[ ${#lines[@]} -eq 2 ]]
-    script -qec 'hk-inspect x.hk' /dev/null </dev/null | tr -d '\r' >tty.json
+    script -qec 'hk-inspect --json x.hk' /dev/null </dev/null | tr -d '\r' >tty.json
     [[ $(wc -l <tty.json) -gt 20 ]]
     [[ $(sed -n 2p tty.json) == '  "file": "x.hk",' ]]
     hk-inspect x.hk >pipe.json
     [[ $(json tty.json v) == "$(json pipe.json v)" ]]
+}
+
+@test "a summary on a terminal; the same facts in the JSON" {
+    need script
+    make_models
+    hk-append -q --lora "$FIX/adapter" --name timmy --loss 0.5 model.hk >/dev/null
+    hk-append -q --lora "$FIX/adapter" --name off model.hk >/dev/null
+    hk-append -q --deactivate off model.hk >/dev/null
+    script -qec 'hk-inspect model.hk' /dev/null </dev/null | tr -d '\r' >tty
+    hk-inspect --summary model.hk | cmp - tty
+    t hk-inspect --summary model.hk
+    assert_out 'file           model.hk
+name           stories260K
+family         llama
+parameters     260.03 thousand
+type           f16: f16 99.7 %, f32 0.271 %
+bits a weight  16.04
+layers         5, hidden size 64
+context        512
+vocabulary     512
+history        3 records, adapters: timmy
+size           541.4 KiB, hk'
+    t hk-inspect model.hk
+    assert_json 'v["summary"]' '{"name":"stories260K","family":"llama","params":260032,"size":521472,"bits_per_weight":16.043317745508244,"type":"f16","types":[{"type":"f16","params":259328,"size":518656},{"type":"f32","params":704,"size":2816}],"layers":5,"hidden":64,"context":512,"vocab":512,"records":3,"adapters":["timmy"]}'
+    one=$(json - '[v["summary"][k] for k in ("name","family","params","type","context","vocab")]' <<<"$output")
+    hk-convert -q --to hf --no-history model.hk dir
+    for m in model.gguf dir; do
+        t hk-inspect --summary --json $m
+        assert_json '[v["summary"][k] for k in ("name","family","params","type","context","vocab")]' "$one"
+    done
+    hk-convert -q --no-history model.hk x.safetensors
+    t hk-inspect --summary x.safetensors
+    assert_out_has 'parameters     260.03 thousand'
+    assert_out_has ' KiB, safetensors'
+    t hk-inspect --summary --header --table model.hk
+    assert_out_like 'size .*
+
+version +1.0'
+    t hk-inspect --json --table model.hk
+    assert_fails 2 'hk-inspect: --json and --table exclude each other'
+}
+
+@test "a file that ends too early: its tables, and where it ends" {
+    make_models
+    hk-convert -q model.hk x.safetensors
+    for m in model.hk:539648 model.gguf:535840 x.safetensors:534872; do
+        for n in 500000 300000 20000; do
+            head -c $n "${m%:*}" >cut
+            t hk-inspect cut
+            assert_status 1
+            assert_err_like '^hk-inspect: cut: tensor .*, at 0x[0-9a-f]+$'
+            assert_json '[v["size"],v["cut"]["size"],v["cut"]["needed"]]' "[$n,$n,${m#*:}]"
+            assert_json 'len(v["tensors"])' 47
+            assert_json '[sum(t["offset"] + t["size"] > v["size"] for t in v["tensors"])] == [v["cut"]["tensors"]]' True
+            assert_json 'next(t["name"] for t in v["tensors"] if t["offset"] + t["size"] > v["size"]) == v["cut"]["first"]' True
+        done
+    done
+    head -c 500000 model.hk >cut
+    t hk-inspect --summary cut
+    assert_status 1
+    assert_out_has 'cut            ends after 500000 of 539648 bytes; 2 tensors are not whole, from blk.4.ffn_down.weight on'
+    head -c 9000 model.hk >cut
+    t hk-inspect cut
+    assert_fails 1 'hk-inspect: cut: metadata at 128 of 9478 bytes is not inside the file'
+}
+
+@test "types of values, where they are asked for" {
+    make_models
+    t hk-inspect --metadata --typed model.gguf
+    assert_json '[v["metadata"]["llama." + k] for k in ("context_length", "attention.layer_norm_rms_epsilon")]' '[{"type":"u32","value":512},{"type":"f32","value":1e-05}]'
+    t hk-inspect --metadata --typed model.hk
+    assert_json '[v["metadata"]["llama." + k] for k in ("context_length", "attention.layer_norm_rms_epsilon")]' '[{"type":"int64","value":512},{"type":"float64","value":1e-05}]'
+    assert_json '[v["metadata"]["tokenizer.ggml." + k]["type"] for k in ("tokens", "scores", "token_type")]' '["array<string>","array<f32>","array<i32>"]'
+    one=$(hk-inspect --metadata model.gguf | json - '{k: w for k, w in v["metadata"].items() if "token_type" not in k}')
+    t hk-inspect --metadata model.hk
+    assert_json '{k: w for k, w in v["metadata"].items() if "token_type" not in k and not k.startswith("hk.")}' "$one"
 }
 
 @test "tables for people" {
@@ -319,7 +397,7 @@ for e in entries:
         json.loads(out)
         ok = ok and err == b""
     else:
-        ok = ok and out == b"" and err.count(b"\n") == 1
+        ok = ok and (out == b"" or json.loads(out)["cut"]) and err.count(b"\n") == 1
         ok = ok and err.startswith(b"hk-inspect: " + path.encode() + b": ")
     if not ok:
         bad.append("%s (%s): %d %d KiB %s" % (e["file"], e["expect"], code, usage.ru_maxrss, err))

@@ -19,12 +19,12 @@ sound() {
 
 @test "lists keys with type and value" {
     small x.hk
-    t hk-meta list x.hk
+    t hk-meta list --typed x.hk
     assert_status 0
     assert_json 'v["file"]' x.hk
     assert_json 'list(v["metadata"])' '["general.name","n","f","b","j","s","v","w","raw"]'
     assert_json '[e["type"] for e in v["metadata"].values()]' \
-        '["string","int","float","bool","json","array<string>","array<f32>","array<i32>","bytes"]'
+        '["string","int64","float64","bool","json","array<string>","array<f32>","array<i32>","bytes"]'
     assert_json '[e["value"] for e in v["metadata"].values()]' \
         '["x",7,0.5,true,{"a":1},["he","","llo"],[0.1,-0.0],[1,-2],{"bytes":2,"hex":"00ff"}]'
     t hk-meta list --table x.hk
@@ -37,10 +37,10 @@ sound() {
     t hk-meta get model.gguf general.name
     assert_status 0
     assert_out stories260K
-    t_from model.hk hk-meta list -
+    t_from model.hk hk-meta list --typed -
     assert_status 0
     assert_json 'v["metadata"]["tokenizer.ggml.tokens"]["value"]["count"]' 512
-    t_from model.hk hk-meta list --full -
+    t_from model.hk hk-meta list --typed --full -
     assert_json 'len(v["metadata"]["tokenizer.ggml.tokens"]["value"])' 512
 }
 
@@ -55,9 +55,9 @@ sound() {
     done
     t_sh 'hk-meta get x.hk raw | od -An -tx1'
     assert_out ' 00 ff'
-    t hk-meta get --json x.hk raw
+    t hk-meta get --typed x.hk raw
     assert_out '{"type":"bytes","base64":"AP8="}'
-    t hk-meta get --json x.hk j
+    t hk-meta get --typed x.hk j
     assert_out '{"type":"json","value":"{\"a\": 1}"}'
     t hk-meta get x.hk none
     assert_fails 1 'hk-meta: x.hk: no key none'
@@ -76,9 +76,9 @@ sound() {
     hk-meta set x.hk w -- '[-5]'
     hk-meta set x.hk raw zz
     hk-meta set x.hk new 17
-    t hk-meta list x.hk
+    t hk-meta list --typed x.hk
     assert_json '[(e["type"],e["value"]) for e in v["metadata"].values()]' \
-        '[["string","123"],["int",8],["float",1000.0],["bool",false],["json",[1,2]],["array<string>",["\u00e9"]],["array<f32>",[1.0]],["array<i32>",[-5]],["bytes",{"bytes":2,"hex":"7a7a"}],["string","17"]]'
+        '[["string","123"],["int64",8],["float64",1000.0],["bool",false],["json",[1,2]],["array<string>",["\u00e9"]],["array<f32>",[1.0]],["array<i32>",[-5]],["bytes",{"bytes":2,"hex":"7a7a"}],["string","17"]]'
     t hk-meta get x.hk j
     assert_out '[1,  2]'
     sound x.hk
@@ -93,9 +93,9 @@ sound() {
     hk-meta set --type json x.hk f '"x"'
     hk-meta set --type 'array<i32>' x.hk b '[1,2,3]'
     hk-meta set --type bytes x.hk new abc
-    t hk-meta list x.hk
+    t hk-meta list --typed x.hk
     assert_json '[(v["metadata"][k]["type"],v["metadata"][k]["value"]) for k in ("general.name","n","f","b","new")]' \
-        '[["int",5],["float",5.0],["json","x"],["array<i32>",[1,2,3]],["bytes",{"bytes":3,"hex":"616263"}]]'
+        '[["int64",5],["float64",5.0],["json","x"],["array<i32>",[1,2,3]],["bytes",{"bytes":3,"hex":"616263"}]]'
     sound x.hk
 }
 
@@ -146,7 +146,7 @@ ROWS
     assert_out -9223372036854775808
     t hk-meta set --type float x.hk k -- -4.9e-324
     assert_status 0
-    t hk-meta get --json x.hk k
+    t hk-meta get --typed x.hk k
     assert_json 'v["value"] == -5e-324' True
 }
 
@@ -182,7 +182,7 @@ ROWS
     assert_same x.hk old.hk
     t hk-meta delete x.hk n f n
     assert_status 0
-    t hk-meta list x.hk
+    t hk-meta list --typed x.hk
     assert_json 'list(v["metadata"])' '["general.name","b","j","s","v","w","raw"]'
     sound x.hk
 }
@@ -197,7 +197,7 @@ ROWS
     t hk-meta export x.hk
     assert_status 0
     assert_json '[v["nan"],v["two"],v["raw"],v["g"],v["big"]["value"]]' \
-        '[{"type":"float","base64":"AAAAAAAA+H8="},{"type":"bool","base64":"Ag=="},{"type":"bytes","base64":"AP8="},{"type":"float","value":0.1},9223372036854775807]'
+        '[{"type":"float64","base64":"AAAAAAAA+H8="},{"type":"bool","base64":"Ag=="},{"type":"bytes","base64":"AP8="},{"type":"float64","value":0.1},9223372036854775807]'
     printf '%s' "$output" >all.json
     touch -d @1 x.hk
     t hk-meta import x.hk all.json
@@ -218,7 +218,7 @@ ROWS
     assert_same x.hk old.hk
     t_sh 'echo "$1" | hk-meta import x.hk -' '{"n":null,"absent":null,"new":{"type":"int","value":1}}'
     assert_status 0
-    t hk-meta list x.hk
+    t hk-meta list --typed x.hk
     assert_json 'list(v["metadata"])' '["general.name","f","b","j","s","v","w","raw","new"]'
     cp x.hk old.hk
     while read -r text; do
@@ -332,7 +332,7 @@ PY
         hk-meta set --type int x.hk "key$i" "$i" &
     done
     wait
-    t hk-meta list x.hk
+    t hk-meta list --typed x.hk
     assert_json 'sorted(e["value"] for k, e in v["metadata"].items() if k.startswith("key")) == list(range(1, 21))' True
     sound x.hk
 }

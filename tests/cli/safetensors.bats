@@ -41,7 +41,7 @@ ALL='{"__metadata__":{"format":"pt","a b":"\u00e9\n\"","empty":""},
     assert_json 'v["header"]["metadata_kv_count"]' 3
     assert_json 'v["header"]["tensor_data_offset"] - v["header"]["tensor_toc_size"]' 8
     t hk-inspect --table a.safetensors
-    assert_out_has 'a.safetensors: safetensors, '
+    assert_out_has 'file           a.safetensors'
     assert_out_has ' fp8_e4m3 '
 }
 

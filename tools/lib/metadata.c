@@ -1,5 +1,7 @@
 /* metadata.c: metadata as JSON and as a table. Long arrays and opaque bytes are summarised unless
  * all is asked for, so that a vocabulary does not drown the rest. */
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,13 +79,15 @@ static json_t *metadata_json_text(struct hk_bytes text, bool full)
     return summarise_array("json", count, first);
 }
 
-/* A GGUF's f32 was widened by the reader; as a float it has fewer digits. */
+/* An f32 of a GGUF was widened, by the reader or when it became a .hk; as a float it has fewer
+ * digits. */
 static json_t *metadata_float_json(const struct hk_kv *kv)
 {
     double v;
     if (hk_kv_float(kv, &v, NULL) != HK_OK)
         return json_null();
-    bool narrow = kv->gguf_type != NULL && strcmp(kv->gguf_type, "f32") == 0;
+    bool narrow = kv->gguf_type != NULL ? strcmp(kv->gguf_type, "f32") == 0
+                                        : fabs(v) <= (double)FLT_MAX && (double)(float)v == v;
     return narrow ? tool_json_float((float)v) : tool_json_double(v);
 }
 
@@ -137,17 +141,41 @@ char *metadata_key(const struct hk_file *f, size_t i)
     return name;
 }
 
-void metadata_put(const struct hk_file *f, bool full, struct tool_json_out *o)
+const char *metadata_type_name(const struct hk_kv *kv)
+{
+    static const char *const arrays[] = {[HK_ARRAY_STRING] = "array<string>",
+                                         [HK_ARRAY_F32] = "array<f32>",
+                                         [HK_ARRAY_I32] = "array<i32>"};
+    struct hk_array a;
+    if (kv->gguf_type != NULL)
+        return kv->gguf_type;
+    if (kv->type == HK_META_BYTES && hk_array_from_blob(kv->value, &a))
+        return arrays[a.kind];
+    return hk_meta_type_name(kv->type);
+}
+
+static json_t *metadata_member(const struct hk_kv *kv, bool full, bool typed)
+{
+    json_t *value = metadata_value(kv, full);
+    if (!typed)
+        return value;
+    json_t *v = json_object();
+    tool_json_set(v, "type", json_string(metadata_type_name(kv)));
+    tool_json_set(v, "value", value);
+    return v;
+}
+
+void metadata_put(const struct hk_file *f, bool full, bool typed, struct tool_json_out *o)
 {
     tool_json_enter(o, "metadata", '{');
     for (size_t i = 0; i < hk_kv_count(f) && !ferror(o->file); i++) {
         const struct hk_kv *kv = hk_kv_at(f, i);
         if (hk_utf8_valid(kv->key)) {
-            tool_json_put_bytes(o, kv->key, metadata_value(kv, full));
+            tool_json_put_bytes(o, kv->key, metadata_member(kv, full, typed));
             continue;
         }
         char *name = numbered_metadata_key(f, kv->key, i);
-        tool_json_put(o, name, metadata_value(kv, full));
+        tool_json_put(o, name, metadata_member(kv, full, typed));
         free(name);
     }
     tool_json_leave(o, '}');
@@ -193,7 +221,7 @@ void metadata_table(const struct hk_file *f, bool full)
     for (size_t i = 0; i < hk_kv_count(f); i++) {
         const struct hk_kv *kv = hk_kv_at(f, i);
         tool_cell_bytes(&t, kv->key, NAME_COLUMNS);
-        tool_cell(&t, "%s", kv->gguf_type != NULL ? kv->gguf_type : hk_meta_type_name(kv->type));
+        tool_cell(&t, "%s", metadata_type_name(kv));
         metadata_value_cell(&t, kv, full);
     }
     tool_table_print(&t, stdout);

@@ -21,12 +21,13 @@ struct hk_record_state *record_states(const struct hk_file *f)
     return states;
 }
 
+static const char *const metric_names[] = {"loss", "acc", "pass", "custom"};
+
 static json_t *record_metrics_json(const struct hk_record *r)
 {
-    static const char *const names[] = {"loss", "acc", "pass", "custom"};
     json_t *v = json_object();
     for (size_t i = 0; i < 4; i++)
-        tool_json_set(v, names[i], tool_json_float(r->metrics[i]));
+        tool_json_set(v, metric_names[i], tool_json_float(r->metrics[i]));
     return v;
 }
 
@@ -81,6 +82,25 @@ void records_put(struct tool_json_out *o, const char *key, const struct hk_file 
     free(states);
 }
 
+void records_put_twice(struct tool_json_out *o, const char *key, const char *old,
+                       const struct hk_file *f)
+{
+    char *text;
+    size_t size;
+    struct tool_json_out whole = *o;
+    whole.file = open_memstream(&text, &size);
+    if (whole.file == NULL)
+        tool_nomem();
+    records_put(&whole, key, f);
+    if (fclose(whole.file) != 0)
+        tool_nomem();
+    const char *list = strchr(text, '[');
+    fwrite(text, 1, size, o->file);
+    o->first = false;
+    tool_json_put_again(o, old, list);
+    free(text);
+}
+
 /* In the table: what the flag says, or what a later record has made of it. */
 static const char *record_state_word(const struct hk_record *r, const struct hk_record_state *state)
 {
@@ -105,6 +125,21 @@ static void record_time_cell(struct tool_table *t, uint64_t seconds)
         tool_cell(t, "%llu", (unsigned long long)seconds);
 }
 
+/* Those that were given. */
+static void record_metrics_cell(struct tool_table *t, const struct hk_record *r)
+{
+    char line[160] = "", number[32];
+    int n = 0;
+    for (size_t i = 0; i < 4; i++) {
+        if (r->metrics[i] == 0)
+            continue;
+        tool_float_text(r->metrics[i], number);
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s%s %s", n > 0 ? ", " : "",
+                      metric_names[i], number);
+    }
+    tool_cell(t, "%s", line);
+}
+
 static void record_table_row(struct tool_table *t, const struct hk_file *f, size_t i,
                              const struct hk_record_state *state)
 {
@@ -124,14 +159,15 @@ static void record_table_row(struct tool_table *t, const struct hk_file *f, size
     tool_cell(t, "%s", hk_lineage_name(lineage));
     tool_cell(t, "%s", hk_crc_name(hk_record_crc(f, i)));
     tool_cell(t, "%s", record_state_word(r, state));
+    record_metrics_cell(t, r);
     json_decref(type);
 }
 
 void records_table(const struct hk_file *f)
 {
-    static const char *const titles[] = {"RECORD", "GENERATION", "TYPE",    "NAME", "TARGET",
-                                         "SIZE",   "TIME",       "LINEAGE", "CRC",  "STATE"};
-    struct tool_table t = {.columns = 10, .right = "rrlllrllll"};
+    static const char *const titles[] = {"RECORD", "GENERATION", "TYPE", "NAME",  "TARGET", "SIZE",
+                                         "TIME",   "LINEAGE",    "CRC",  "STATE", "METRICS"};
+    struct tool_table t = {.columns = 11, .right = "rrlllrlllll"};
     struct hk_record_state *states = record_states(f);
     tool_cell_titles(&t, titles);
     for (size_t i = 0; i < hk_record_count(f); i++)

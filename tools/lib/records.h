@@ -11,6 +11,9 @@ json_t *record_type(const struct hk_record *r);
 struct hk_record_state *record_states(const struct hk_file *f);
 /* Print F's records as array KEY of O, lineage and checksum checked; exits 2 when out of memory. */
 void records_put(struct tool_json_out *o, const char *key, const struct hk_file *f);
+/* The same under two keys. */
+void records_put_twice(struct tool_json_out *o, const char *key, const char *old,
+                       const struct hk_file *f);
 /* Print all records as a table. */
 void records_table(const struct hk_file *f);
 

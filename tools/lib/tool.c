@@ -43,35 +43,6 @@ void tool_begin(struct tool_args *args, const struct tool *tool, int argc, char 
     tool_begin_group(args, tool, NULL, argc, argv);
 }
 
-/* What every program has. -v is for those with statistics. */
-static const struct tool_option common[] = {
-    {"help", 'h', NULL, "print this help and exit"},
-    {"quiet", 'q', NULL, "print only errors: no warnings, statistics or progress"},
-    {"version", 0, NULL, "print the version and exit"},
-    {"verbose", 'v', NULL, "print statistics even if standard error is no terminal"},
-};
-
-static size_t group_count(const struct tool *t)
-{
-    return t->group != NULL ? t->group->count : 0;
-}
-
-static size_t common_count(const struct tool *t)
-{
-    return sizeof common / sizeof *common - !t->statistics;
-}
-
-const struct tool_option *tool_option_at(const struct tool *t, size_t number)
-{
-    if (number < t->option_count)
-        return &t->options[number];
-    number -= t->option_count;
-    if (number < group_count(t))
-        return &t->group->options[number];
-    number -= group_count(t);
-    return number < common_count(t) ? &common[number] : NULL;
-}
-
 /* ---- help ---- */
 
 static void print_option_help(const struct tool_option *o)
@@ -87,7 +58,7 @@ static void print_option_help(const struct tool_option *o)
 /* Those of the program and of its group in the order of their names. */
 static void print_options_help(const struct tool *t)
 {
-    const size_t all = t->option_count + group_count(t);
+    const size_t all = t->option_count + tool_group_count(t);
     for (size_t own = 0, shared = t->option_count; own < t->option_count || shared < all;) {
         const struct tool_option *a = own < t->option_count ? tool_option_at(t, own) : NULL;
         const struct tool_option *b = shared < all ? tool_option_at(t, shared) : NULL;
@@ -96,8 +67,9 @@ static void print_options_help(const struct tool *t)
         own += first;
         shared += !first;
     }
-    for (size_t i = 0; i < common_count(t); i++)
-        print_option_help(&common[i]);
+    const struct tool_option *o;
+    for (size_t i = all; (o = tool_option_at(t, i)) != NULL; i++)
+        print_option_help(o);
 }
 
 int tool_help(const struct tool *t)
@@ -252,7 +224,7 @@ static void obey_common_option(const struct tool *t, const struct tool_option *o
 int tool_next(struct tool_args *a, const char **value)
 {
     const struct tool *t = a->tool;
-    const size_t own = t->option_count, all = own + group_count(t);
+    const size_t own = t->option_count, all = own + tool_group_count(t);
     for (int number; (number = take_option(a, value)) >= 0;) {
         const size_t n = (size_t)number;
         if (n < own)

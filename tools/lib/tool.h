@@ -66,6 +66,7 @@ void tool_begin_group(struct tool_args *args, const struct tool *tool, void *val
  * (-h, -q, -v, --version) are obeyed here; an unknown option exits 2. */
 int tool_next(struct tool_args *args, const char **value);
 
+size_t tool_group_count(const struct tool *t);
 /* Option NUMBER of T: first come its own, then those of its group, then the common ones. NULL past
  * the last. */
 const struct tool_option *tool_option_at(const struct tool *t, size_t number);
@@ -306,6 +307,8 @@ void tool_json_end(struct tool_json_out *o);               /* closes it, with a 
 void tool_json_put(struct tool_json_out *o, const char *key, json_t *v);
 /* The same with a key of any bytes, made UTF-8 as tool_json_bytes() does. */
 void tool_json_put_bytes(struct tool_json_out *o, struct hk_bytes key, json_t *v);
+/* A member whose value is printed already, nested as deep. */
+void tool_json_put_again(struct tool_json_out *o, const char *key, const char *text);
 /* Open and close a nested object or array: BRACKET is '{' or '[', then '}' or ']'. */
 void tool_json_enter(struct tool_json_out *o, const char *key, char bracket);
 void tool_json_leave(struct tool_json_out *o, char bracket);

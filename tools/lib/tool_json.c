@@ -334,6 +334,12 @@ void tool_json_put(struct tool_json_out *o, const char *key, json_t *v)
     put_json_value(o, v);
 }
 
+void tool_json_put_again(struct tool_json_out *o, const char *key, const char *text)
+{
+    put_json_key(o, key, strlen(key));
+    fputs(text, o->file);
+}
+
 void tool_json_put_bytes(struct tool_json_out *o, struct hk_bytes key, json_t *v)
 {
     put_json_key(o, (const char *)key.p, key.n);
