@@ -60,8 +60,9 @@ struct hke_part { /* SEQUENCE goes on with N ids (at least 1) */
     size_t wanted; /* logits are wanted after the last WANTED of them: 0 .. N */
 };
 
-/* Given the VOCAB logits after id INDEX of part PART, valid during the call; anything but HK_OK
- * ends hke_runner_eval() with that status. */
+/* Given the VOCAB logits after id INDEX of part PART, valid during the call, in which nothing is
+ * done with the runner or its sequences; anything but HK_OK ends hke_runner_eval() with that
+ * status. */
 typedef enum hk_status hke_part_fn(void *arg, size_t part, size_t index, const float *logits,
                                    size_t vocab, struct hk_error *err);
 
