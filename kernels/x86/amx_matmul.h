@@ -4,6 +4,7 @@
 
 #include "kernels/x86/amx_small.h"
 #include "kernels/x86/amx_super.h"
+#include "kernels/x86/crossovers.h"
 
 enum {
     MAX_TOKENS = 512, /* at once: a multiple of 32 */
@@ -96,7 +97,7 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
                            const struct hkk_acts *a, float *y, size_t stride, char *scratch,
                            const struct shape *shape, pack_fn *pack)
 {
-    if (a->n < TILES_FROM) {
+    if (a->n < crossover_or(crossovers[type].amx, TILES_FROM)) {
         hkk_avx512.matmul[type](w, row0, rows, a, y, stride, scratch);
         return;
     }

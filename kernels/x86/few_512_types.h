@@ -2,6 +2,7 @@
 #ifndef HKK_X86_FEW_512_TYPES_H
 #define HKK_X86_FEW_512_TYPES_H
 
+#include "kernels/x86/crossovers.h"
 #include "kernels/x86/few_512_grid.h"
 #include "kernels/x86/few_512_super.h"
 
@@ -9,7 +10,19 @@
  */
 #define FEW_ROWS(type, ...) few_512_##type(__VA_ARGS__)
 
-#define ROWS(type, elems, product)                                                                 \
+#define FEW_TOKENS(symbol) crossover_or(crossovers[HKK_##symbol].avx512, MANY)
+
+/* The first N tokens' results of sixteen rows. */
+ALWAYS void store_group(float *y, size_t stride, const __m512 *acc, size_t n)
+{
+#pragma GCC unroll 4
+    for (size_t i = 0; i < SHARED; i++)
+        if (i < n)
+            _mm512_storeu_ps(y + i * stride, acc[i]);
+}
+
+/* MULTIPLY writes sixteen rows from ROW on of all tokens to Y. */
+#define ROWS(type, elems, multiply)                                                                \
     static __attribute__((noinline)) bool few_512_##type(const struct hkk_matrix *w, size_t row0,  \
                                                          size_t rows, const struct hkk_acts *a,    \
                                                          float *y, size_t stride)                  \
@@ -21,15 +34,33 @@
         for (size_t done = 0; done < rows; done += 16) {                                           \
             size_t row = row0 + (done + 16 <= rows ? done : rows - 16);                            \
             r.p = w->data + row * bytes;                                                           \
-            for (size_t t = 0; t < a->n; t++)                                                      \
-                _mm512_storeu_ps(y + t * stride + row, product);                                   \
+            multiply                                                                               \
         }                                                                                          \
         return true;                                                                               \
     }
 
-#define SMALL(type, number) ROWS(type, 32, few_small_16(&r, a, t, number, size))
+#define EACH_TOKEN(product)                                                                        \
+    for (size_t t = 0; t < a->n; t++)                                                              \
+        _mm512_storeu_ps(y + t * stride + row, product);
+
+/* Four tokens at once, or two, or one; three are four of which one is there twice. */
+#define GROUPS_OF_TOKENS(product, ...)                                                             \
+    for (size_t t = 0; t < a->n; t += SHARED) {                                                    \
+        const size_t left = a->n - t;                                                              \
+        __m512 acc[SHARED];                                                                        \
+        if (left == 1)                                                                             \
+            product(&r, a, t, 1, acc, __VA_ARGS__);                                                \
+        else if (left == 2)                                                                        \
+            product(&r, a, t, 2, acc, __VA_ARGS__);                                                \
+        else                                                                                       \
+            product(&r, a, t, SHARED, acc, __VA_ARGS__);                                           \
+        store_group(y + t * stride + row, stride, acc, left);                                      \
+    }
+
+#define SMALL(type, number) ROWS(type, 32, GROUPS_OF_TOKENS(few_small_16, number, size))
 #define SUPER(type, ...)                                                                           \
-    ROWS(type, 256, few_super_16(&r, a, t, size, (struct form_16){__VA_ARGS__}, pair_##type))
+    ROWS(type, 256,                                                                                \
+         GROUPS_OF_TOKENS(few_super_16, size, ((struct form_16){__VA_ARGS__}), pair_##type))
 
 SMALL(q4_0, HKK_Q4_0)
 SMALL(q4_1, HKK_Q4_1)
@@ -38,7 +69,7 @@ SMALL(q5_1, HKK_Q5_1)
 SMALL(q8_0, HKK_Q8_0)
 SMALL(iq4_nl, HKK_IQ4_NL)
 SMALL(mxfp4, HKK_MXFP4)
-ROWS(nvfp4, 64, few_nvfp4_16(&r, a, t))
+ROWS(nvfp4, 64, EACH_TOKEN(few_nvfp4_16(&r, a, t)))
 
 SUPER(q2_k, .by = BY_BYTES, .heads = heads_q2_k)
 SUPER(q3_k, .by = BY_WORDS, .offset = 4, .d = 108)
@@ -49,7 +80,7 @@ SUPER(iq4_xs, .by = BY_DWORDS, .offset = 128)
 SUPER(tq1_0, .offset = 1, .d = 52)
 SUPER(tq2_0, .offset = 1, .d = 64)
 
-#define GRID(type, number) ROWS(type, 256, few_grid_16(&r, a, t, number, size))
+#define GRID(type, number) ROWS(type, 256, EACH_TOKEN(few_grid_16(&r, a, t, number, size)))
 
 GRID(iq1_s, HKK_IQ1_S)
 GRID(iq1_m, HKK_IQ1_M)
@@ -60,6 +91,8 @@ GRID(iq3_xxs, HKK_IQ3_XXS)
 GRID(iq3_s, HKK_IQ3_S)
 
 #undef ROWS
+#undef EACH_TOKEN
+#undef GROUPS_OF_TOKENS
 #undef SMALL
 #undef SUPER
 #undef GRID

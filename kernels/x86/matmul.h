@@ -11,6 +11,7 @@ enum { MANY = 4 };
 /* A level may have products of its own for few tokens, which say whether they can do it. */
 #ifndef FEW_ROWS
 #define FEW_ROWS(type, ...) false
+#define FEW_TOKENS(symbol) MANY
 #endif
 
 struct product {
@@ -98,7 +99,7 @@ ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form 
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type), elems = HKK_##SYMBOL == HKK_NVFP4 ? 64 : 32; \
         const struct product p = {w, a, y, stride, w->cols / elems * size};                        \
-        if (a->n < MANY && FEW_ROWS(type, w, row0, rows, a, y, stride))                            \
+        if (a->n < FEW_TOKENS(SYMBOL) && FEW_ROWS(type, w, row0, rows, a, y, stride))              \
             return;                                                                                \
         const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
         tile_begin(scratch, a, f);                                                                 \
@@ -168,7 +169,7 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type);                                              \
         const struct product p = {w, a, y, stride, w->cols / 256 * size};                          \
-        if (a->n < MANY && FEW_ROWS(type, w, row0, rows, a, y, stride))                            \
+        if (a->n < FEW_TOKENS(SYMBOL) && FEW_ROWS(type, w, row0, rows, a, y, stride))              \
             return;                                                                                \
         const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
