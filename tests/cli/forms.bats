@@ -77,7 +77,7 @@ as_mistral() {
 import json, subprocess, sys
 path = sys.argv[1]
 meta = lambda *arguments: subprocess.run(["hk-meta", *arguments], check=True, capture_output=True, text=True).stdout
-for key, value in json.loads(meta("list", "--full", path))["metadata"].items():
+for key, value in json.loads(meta("list", "--full", "--typed", path))["metadata"].items():
     if key.startswith("llama."):
         meta("set", "--type", value["type"], path, "mistral." + key[6:], str(value["value"]))
         meta("delete", path, key)

@@ -51,7 +51,7 @@ for case in cases:
     if ids is not None:
         got = ids_of(text, "--no-bos", "--special")
         assert got == ids, (model, text, got)
-        got = run(struct.pack("<%dI" % len(ids), *ids), "hk-detokenize", "--special")
+        got = run(struct.pack("<%dI" % len(ids), *ids), "hk-detokenize", "--exact", "--special")
         assert got == (case["decoded"].encode() if "decoded" in case else text), (model, text, got)
 assert len(cases) > 3
 PY
