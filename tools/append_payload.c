@@ -13,61 +13,24 @@
 
 /* ---- plain files ---- */
 
-enum { CHUNK = 1 << 18 };
-
-static enum hk_status copy_descriptor(int from, int to, struct hk_error *err)
-{
-    struct hk_out *out;
-    char *buffer = malloc(CHUNK);
-    enum hk_status status = buffer == NULL ? hk_fail_nomem(err) : hk_out_fd(&out, to, err);
-    if (status != HK_OK) {
-        free(buffer);
-        return status;
-    }
-    ssize_t n;
-    while (status == HK_OK && (n = read(from, buffer, CHUNK)) != 0) {
-        if (n > 0)
-            status = hk_out_write(out, buffer, (size_t)n, err);
-        else if (errno != EINTR)
-            status = hk_fail_sys(err, errno, "cannot read");
-    }
-    free(buffer);
-    if (status == HK_OK)
-        return hk_out_commit(&out, err);
-    hk_out_discard(&out);
-    return status;
-}
-
 /* A pipe's end is not known before it is there, and the size of a payload comes first. */
-static enum hk_status spool_payload(int from, int *to, struct hk_error *err)
+static enum hk_status open_plain_payload(int *out, const char *path, struct hk_error *err)
 {
-    enum hk_status status = tool_temporary(to, err);
-    return status == HK_OK ? copy_descriptor(from, *to, err) : status;
-}
-
-static enum hk_status open_plain_payload(int *fd, const char *path, struct hk_error *err)
-{
+    struct tool_input in;
     struct stat st;
-    const bool standard = tool_is_standard(path);
-    int from = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (from < 0 || fstat(from, &st) != 0) {
-        enum hk_status failed = hk_fail_sys(err, errno, "cannot open");
-        if (from >= 0)
-            close(from);
-        return failed;
-    }
-    if (S_ISREG(st.st_mode) && lseek(from, 0, SEEK_CUR) == 0) {
-        *fd = from;
-        return HK_OK;
-    }
-    int copy = -1;
-    enum hk_status status = S_ISDIR(st.st_mode) ? hk_fail_sys(err, EISDIR, "cannot read")
-                                                : spool_payload(from, &copy, err);
-    close(from);
-    if (status != HK_OK && copy >= 0)
-        close(copy);
+    enum hk_status status = tool_input(&in, path, TOOL_NEED_BYTES, err);
+    if (status != HK_OK)
+        return status;
+    const int fd =
+        in.fd < 0 ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : fcntl(in.fd, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        status = hk_fail_sys(err, errno, "cannot open");
+    else if (!S_ISREG(st.st_mode))
+        status = hk_fail_sys(err, S_ISDIR(st.st_mode) ? EISDIR : EINVAL, "cannot read");
     if (status == HK_OK)
-        *fd = copy;
+        *out = fd;
+    else if (fd >= 0)
+        close(fd);
     return status;
 }
 
@@ -152,26 +115,16 @@ static enum hk_status write_adapter_payload(const struct taking *t, const char *
 static enum hk_status open_adapter_payload(int *fd, const char *path, const char *file, bool strict,
                                            struct hk_error *err)
 {
-    struct stat status;
     struct taking t = {.path = path, .file = file, .strict = strict};
-    char named[32];
+    struct tool_input in;
     bool known = false;
-    int plain = -1;
-    const bool stream = tool_is_standard(path) ||
-                        (stat(path, &status) == 0 && (status.st_mode & S_IFMT) == S_IFIFO);
-    enum hk_status st = stream ? open_plain_payload(&plain, path, err) : HK_OK;
-    if (st != HK_OK)
-        return st;
-    snprintf(named, sizeof named, "/proc/self/fd/%d", plain);
-    st = open_adapter_base(&t, err);
+    enum hk_status st = tool_input(&in, path, TOOL_NEED_BYTES, err);
     if (st == HK_OK)
-        st = write_adapter_payload(&t, stream ? named : path, fd, &known, err);
+        st = open_adapter_base(&t, err);
+    if (st == HK_OK)
+        st = write_adapter_payload(&t, in.path, fd, &known, err);
     hk_close(&t.base);
-    if (st == HK_OK && !known && stream)
-        *fd = plain;
-    else if (plain >= 0)
-        close(plain);
-    return st == HK_OK && !known && !stream ? open_plain_payload(fd, path, err) : st;
+    return st == HK_OK && !known ? open_plain_payload(fd, path, err) : st;
 }
 
 /* ---- payloads ---- */
@@ -235,7 +188,7 @@ enum hk_status append_payload(struct payload *out, enum hk_record_type type, con
                                 : open_plain_payload(&fd, path, err);
     if (status == HK_OK)
         status = check_payload_type(type, fd, err);
-    if (status == HK_OK && (fstat(fd, &st) != 0 || lseek(fd, 0, SEEK_SET) != 0))
+    if (status == HK_OK && fstat(fd, &st) != 0)
         status = hk_fail_sys(err, errno, "cannot read");
     if (status == HK_OK)
         *out = (struct payload){fd, (uint64_t)st.st_size};

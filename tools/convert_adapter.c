@@ -13,20 +13,13 @@ static enum hk_status read_adapter_payload(struct hk_file **out, const struct co
                                            const struct hk_file *base, struct hk_error *err)
 {
     struct hk_out *o = NULL;
-    char named[32];
+    struct tool_input in;
     struct hk_adapter_found found = {0};
-    int in = -1;
-    const char *path = j->in;
-    enum hk_status st = HK_OK;
-    if (tool_is_standard(path)) {
-        st = tool_stdin(&in, err);
-        snprintf(named, sizeof named, "/proc/self/fd/%d", in);
-        path = named;
-    }
+    enum hk_status st = tool_input(&in, j->in, TOOL_NEED_MODEL, err);
     if (st == HK_OK)
         st = hk_out_memory(&o, err);
     if (st == HK_OK)
-        st = hk_adapter_payload(path, base, o, &found, err);
+        st = hk_adapter_payload(in.path, base, o, &found, err);
     if (st == HK_OK && found.known && found.note[0] != '\0')
         tool_note(j->in, "%s", found.note);
     if (st == HK_OK && !found.known)

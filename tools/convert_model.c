@@ -1,6 +1,7 @@
 /* convert_model.c: what hk-convert reads and writes where IN is a model. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,23 +11,29 @@
 
 /* ---- opening ---- */
 
-/* Whether a pipe at standard input begins as a format that is read from one; what was looked at
- * stays in it. Fewer bytes than a magic may become anything yet. */
-static bool is_streamed_pipe(void)
+/* Copy what PIPE begins with, which stays in it. */
+static ssize_t look_at_pipe(int pipe, const int copy[2], char *start, size_t n)
 {
-    struct stat st;
+    struct pollfd more = {.fd = pipe, .events = POLLIN};
+    ssize_t got;
+    do
+        got = tee(pipe, copy[1], n, 0);
+    while (got < 0 && (errno == EINTR || (errno == EAGAIN && poll(&more, 1, -1) >= 0)));
+    return got > 0 ? read(copy[0], start, (size_t)got) : got;
+}
+
+/* Whether PIPE begins as a format that is read from one. Fewer bytes than a magic may become
+ * anything yet. */
+static bool is_streamed_pipe(int pipe)
+{
     int copy[2];
     char start[16];
     enum hk_format format;
-    if (fstat(STDIN_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode) || pipe2(copy, O_CLOEXEC) != 0)
+    if (pipe < 0 || pipe2(copy, O_CLOEXEC) != 0)
         return false;
-    ssize_t n;
-    do
-        n = tee(STDIN_FILENO, copy[1], sizeof start, 0);
-    while (n < 0 && errno == EINTR);
-    bool streamed = n > 0 && read(copy[0], start, sizeof start) == n &&
-                    hk_format_by_start(start, (size_t)n, &format) &&
-                    (hk_format_traits(format) & HK_TRAIT_STREAMED) != 0;
+    const ssize_t n = look_at_pipe(pipe, copy, start, sizeof start);
+    const bool streamed = n > 0 && hk_format_by_start(start, (size_t)n, &format) &&
+                          (hk_format_traits(format) & HK_TRAIT_STREAMED) != 0;
     close(copy[0]);
     close(copy[1]);
     return streamed;
@@ -41,14 +48,17 @@ static bool can_convert_stream(const struct convert_job *j)
 
 enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, struct hk_error *err)
 {
-    if (tool_is_standard(j->in) && can_convert_stream(j) && is_streamed_pipe())
-        return hk_open_stream(out, STDIN_FILENO, err);
+    int pipe = -1;
+    enum hk_status status = can_convert_stream(j) ? tool_input_pipe(&pipe, j->in, err) : HK_OK;
+    if (status == HK_OK && is_streamed_pipe(pipe))
+        return hk_open_stream(out, pipe, err);
     struct hk_file *f;
-    enum hk_status status = tool_open(&f, j->in, err);
+    if (status == HK_OK)
+        status = tool_open(&f, j->in, err);
     if (status != HK_OK)
         return status;
     const unsigned shards = hk_file_header(f)->split_count;
-    if (tool_is_standard(j->in) && shards > 1) {
+    if (shards > 1 && hk_file_parts(f) == 1) {
         hk_close(&f);
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "is one of %u shards: the others are needed too", shards);
@@ -62,8 +72,8 @@ void convert_hint(const struct convert_job *j, const struct hk_file *f)
     const char *slash = strrchr(j->in, '/');
     struct stat st;
     char *config;
-    if (tool_is_standard(j->in) || hk_file_format(f) != HK_FORMAT_SAFETENSORS ||
-        (stat(j->in, &st) == 0 && S_ISDIR(st.st_mode)))
+    if (hk_file_format(f) != HK_FORMAT_SAFETENSORS || stat(j->in, &st) != 0 ||
+        !S_ISREG(st.st_mode) || tool_is_standard_input(j->in))
         return;
     if (asprintf(&config, "%.*sconfig.json", slash != NULL ? (int)(slash - j->in) + 1 : 0, j->in) <
         0)
@@ -92,7 +102,7 @@ int convert_failed(const struct convert_job *j, const struct hk_error *err)
 static bool stdout_is_input(const struct convert_job *j)
 {
     struct stat in, out;
-    const char *path = tool_is_standard(j->in) ? "/dev/stdin" : j->in;
+    const char *path = tool_is_standard_input(j->in) ? "/dev/stdin" : j->in;
     return tool_is_standard(j->out) && stat(path, &in) == 0 && S_ISREG(in.st_mode) &&
            fstat(STDOUT_FILENO, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
 }

@@ -113,7 +113,7 @@ static bool unescape_hash_name(char *s, size_t *n)
 static bool is_existing_path(const char *path)
 {
     struct stat st;
-    return tool_is_standard(path) || stat(path, &st) == 0;
+    return tool_is_standard_input(path) || stat(path, &st) == 0;
 }
 
 /* Whether there is a file of the name's first AT bytes, which then is all of PATH; else PATH is as
@@ -261,22 +261,14 @@ static void judge_lines_of_kind(struct group *g, enum hash_kind kind,
             judge_line(g, i, digest);
 }
 
-static int dup_standard_input(struct hk_error *err)
-{
-    int fd;
-    if (tool_stdin(&fd, err) != HK_OK)
-        return -1;
-    fd = lseek(fd, 0, SEEK_SET) == 0 ? dup(fd) : -1;
-    if (fd < 0)
-        (void)hk_fail_sys(err, errno, "cannot read");
-    return fd;
-}
-
 static int open_hashed_file(const char *path, struct hk_error *err)
 {
-    if (tool_is_standard(path))
-        return dup_standard_input(err);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct tool_input in;
+    if (tool_input(&in, path, TOOL_NEED_BYTES, err) != HK_OK)
+        return -1;
+    const int fd = in.fd < 0                        ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+                   : lseek(in.fd, 0, SEEK_SET) == 0 ? dup(in.fd)
+                                                    : -1;
     if (fd < 0)
         (void)hk_fail_sys(err, errno, "cannot open");
     return fd;
@@ -409,8 +401,8 @@ static void check_line_group(struct check *c)
     struct group *g = &c->group;
     if (g->count == 0)
         return;
-    if (tool_is_standard(g->lines[0].path) && tool_is_standard(c->what->list)) {
-        tool_warn("-", "is the list itself");
+    if (tool_is_same_stream(g->lines[0].path, c->what->list)) {
+        tool_warn(g->lines[0].path, "is the list itself");
         c->status = TOOL_TROUBLE;
     } else if (group_has_kind(g, HASH_BASE) || group_has_kind(g, HASH_TENSOR))
         check_model_lines(c);
@@ -487,18 +479,26 @@ static void report_hash_totals(struct check *c)
                   (unsigned long long)(c->good + c->different + c->unreadable));
 }
 
+/* stdio's own stream fails where FD does not block. */
+static ssize_t read_list_bytes(void *fd, char *p, size_t n)
+{
+    return tool_read(*(const int *)fd, p, n);
+}
+
 int hash_check(const struct hash_checking *what)
 {
     struct check c = {.what = what};
-    bool standard = tool_is_standard(what->list);
-    FILE *list = standard ? stdin : fopen(what->list, "re");
-    if (list == NULL) {
-        tool_warn(what->list, "cannot open: %s", strerror(errno));
-        return TOOL_TROUBLE;
-    }
+    struct hk_error err;
+    int fd;
+    FILE *list = NULL;
+    if (tool_open_once(&fd, what->list, &err) != HK_OK)
+        return tool_error(what->list, &err);
+    list = fopencookie(&fd, "r", (cookie_io_functions_t){.read = read_list_bytes});
+    if (list == NULL)
+        tool_nomem();
     read_hash_list(&c, list);
-    if (!standard)
-        fclose(list);
+    fclose(list);
+    close(fd);
     report_hash_totals(&c);
     free(c.group.lines);
     free(c.group.verdicts);

@@ -172,11 +172,18 @@ static uint64_t timestamp_now(void)
     return given != NULL ? tool_uint(given, 0, INT64_MAX) : (uint64_t)time(NULL);
 }
 
+/* Standard input and <(...), whose names say nothing. */
+static bool is_unnamed_stream(const char *path)
+{
+    return tool_is_standard_input(path) || strncmp(path, "/dev/fd/", 8) == 0 ||
+           strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
 /* The last part of PATH without its extension. */
 static struct hk_bytes default_record_name(const char *path, enum hk_record_type type)
 {
     struct hk_bytes b = hk_bytes_of(path);
-    if (tool_is_standard(path))
+    if (is_unnamed_stream(path))
         return hk_bytes_of(hk_record_type_name(type));
     while (b.n > 1 && b.p[b.n - 1] == '/')
         b.n--;
@@ -193,14 +200,16 @@ static struct hk_bytes default_record_name(const char *path, enum hk_record_type
 
 /* ---- appending ---- */
 
+/* Another record may be of the same bytes: the position of the descriptor may be anywhere. */
 static enum hk_status copy_payload_bytes(struct hk_appender *a, const struct payload *p,
                                          struct hk_error *err)
 {
     enum { CHUNK = 1 << 20 };
     uint8_t *buffer = malloc(CHUNK);
     enum hk_status status = buffer == NULL ? hk_fail_nomem(err) : HK_OK;
-    for (uint64_t left = p->size; status == HK_OK && left > 0;) {
-        const ssize_t n = read(p->fd, buffer, left < CHUNK ? (size_t)left : CHUNK);
+    for (uint64_t at = 0; status == HK_OK && at < p->size;) {
+        const uint64_t left = p->size - at;
+        const ssize_t n = pread(p->fd, buffer, left < CHUNK ? (size_t)left : CHUNK, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -209,7 +218,8 @@ static enum hk_status copy_payload_bytes(struct hk_appender *a, const struct pay
                       : hk_fail(err, HK_E_RANGE, HK_NO_OFFSET, "became shorter while it was read");
         else
             status = hk_append_write(a, buffer, (size_t)n, err);
-        left -= n > 0 ? (uint64_t)n : 0;
+        at += n > 0 ? (uint64_t)n : 0;
+        tool_progress("appending", at, p->size);
     }
     free(buffer);
     return status;
@@ -328,12 +338,22 @@ static int append_records(struct job *j)
     return status;
 }
 
+/* "--lora" and so on. */
+static const char *payload_option(enum hk_record_type type)
+{
+    static char name[32];
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i] == type)
+            snprintf(name, sizeof name, "--%s", options[i].name);
+    return name;
+}
+
 static void check_new_records(const struct job *j)
 {
-    unsigned standard = 0;
     for (size_t i = 0; i < j->count; i++) {
         const struct item *item = &j->items[i];
-        standard += item->path != NULL && tool_is_standard(item->path);
+        if (item->path != NULL)
+            tool_use_input(payload_option(item->record.type), item->path);
         if ((item->name != NULL && strlen(item->name) > UINT16_MAX) ||
             (item->target != NULL && strlen(item->target) > UINT16_MAX))
             tool_usage("--name and --target take 65535 bytes at most");
@@ -341,8 +361,6 @@ static void check_new_records(const struct job *j)
     if (j->count == 0)
         tool_usage("nothing to append: --lora, --delta, --layer, --eval, --kv-cache, --topology, "
                    "--activate or --deactivate");
-    if (standard > 1)
-        tool_usage("standard input can be used for one record only");
 }
 
 int main(int argc, char **argv)

@@ -106,8 +106,6 @@ static void check_adapter_options(const struct convert_job *j)
                                                                 : NULL;
     if (other != NULL)
         tool_usage("--%s is for models, not for adapters", other);
-    if (tool_is_standard(j->in) && tool_is_standard(j->base))
-        tool_usage("standard input is either the adapter or the model of --base");
 }
 
 static void check_convert_use(const struct convert_job *j)
@@ -181,6 +179,9 @@ int main(int argc, char **argv)
     j.options.arg = &j;
     j.in = args.operands[0];
     j.out = args.operands[1];
+    tool_use_input("IN", j.in);
+    if (j.base != NULL)
+        tool_use_input("--base", j.base);
     j.to = tool_output_format(j.out, j.to_given ? &j.to : NULL);
     check_convert_use(&j);
     const int status = convert_input(&j);

@@ -87,7 +87,7 @@ static void parse_detokenize_options(struct detokenize *d, int argc, char **argv
             tool_usage("not a token id: %s", d->words[i]);
     if (d->raw && d->word_count > 0)
         tool_usage("--ids is for standard input: no ID can be given");
-    if (tool_is_standard(d->path) && d->word_count == 0)
+    if (tool_is_standard_input(d->path) && d->word_count == 0)
         tool_usage("standard input is the model: give the ids as arguments");
 }
 
@@ -176,9 +176,7 @@ static enum hk_status decode_id_input(struct detokenize *d)
     enum hk_status st = HK_OK;
     tool_tell_reading("token ids");
     while (st == HK_OK) {
-        ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
-        if (got < 0 && errno == EINTR)
-            continue;
+        const ssize_t got = tool_read(STDIN_FILENO, chunk, sizeof chunk);
         if (got < 0)
             return hk_fail_sys(&d->err, errno, "cannot read");
         if (got == 0)

@@ -160,6 +160,8 @@ int main(int argc, char **argv)
         o.parts = DIFF_ALL;
     d.name_a = args.operands[0];
     d.name_b = args.operands[1];
+    tool_use_input("A", d.name_a);
+    tool_use_input("B", d.name_b);
     int status = diff_models(&d, &o, threads);
     free(o.ignored);
     return tool_end(status);

@@ -231,5 +231,7 @@ int main(int argc, char **argv)
     }
     j.check.quiet = tool_quiet();
     check_hash_options(&j, &args);
+    for (int i = 0; i < args.operand_count; i++)
+        tool_use_input("FILE", args.operands[i]);
     return tool_end(hash_or_check(&j, &args));
 }

@@ -357,6 +357,8 @@ int main(int argc, char **argv)
     if (c.json && c.table)
         tool_usage("--json and --table exclude each other");
     settle_choice(&c);
+    for (int i = 0; i < args.operand_count; i++)
+        tool_use_input("FILE", args.operands[i]);
     int status = TOOL_OK;
     for (int i = 0; i < args.operand_count && !ferror(stdout); i++)
         status = tool_worse(status, inspect_model(args.operands[i], &c));

@@ -136,7 +136,7 @@ static int extract_adapter(const struct job *j, const struct hk_file *f, size_t 
         tool_note_format(j->out, strcmp(j->to, "gguf") == 0 ? HK_FORMAT_GGUF : HK_FORMAT_HF, true);
         return TOOL_OK;
     }
-    return tool_error(st == HK_E_IO || st == HK_E_USE ? j->out : j->file, &err);
+    return tool_error(st == HK_E_IO || st == HK_E_USE ? tool_output_name(j->out) : j->file, &err);
 }
 
 static int extract_payload(const struct job *j, const struct hk_file *f, size_t i)
@@ -144,7 +144,7 @@ static int extract_payload(const struct job *j, const struct hk_file *f, size_t 
     struct hk_out *out;
     struct hk_error err;
     if (tool_create(&out, j->out, j->file, j->force, &err) != HK_OK)
-        return tool_error(j->out, &err);
+        return tool_error(tool_output_name(j->out), &err);
     hk_out_limit(out, hk_output_limit(f, j->max_output));
     enum hk_status status = write_record_payload(j, f, i, out, &err);
     if (status == HK_OK)
@@ -153,7 +153,7 @@ static int extract_payload(const struct job *j, const struct hk_file *f, size_t 
         hk_out_discard(&out);
     if (status == HK_OK)
         return TOOL_OK;
-    return tool_error(status == HK_E_IO ? j->out : j->file, &err);
+    return tool_error(status == HK_E_IO ? tool_output_name(j->out) : j->file, &err);
 }
 
 /* An adapter whose output is called so is written so; other records are what they are. */

@@ -151,22 +151,6 @@ struct given { /* an edit that was asked for */
     struct meta_value value; /* without bytes: still a text, whose type the file knows */
 };
 
-/* PATH, or standard input for "-", whole. */
-static enum hk_status read_whole_input(const char *path, uint8_t **out, size_t *n,
-                                       struct hk_error *err)
-{
-    if (!tool_is_standard(path)) {
-        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        if (fd < 0)
-            return hk_fail_sys(err, errno, "cannot open");
-        int taken = dup2(fd, STDIN_FILENO), sys = errno;
-        close(fd);
-        if (taken < 0)
-            return hk_fail_sys(err, sys, "cannot open");
-    }
-    return tool_read_all(out, n, UINT32_MAX, err);
-}
-
 static bool float_of_kv(const struct hk_kv *kv, double *out)
 {
     return kv->type == HK_META_FLOAT64 && hk_kv_float(kv, out, NULL) == HK_OK;
@@ -253,7 +237,7 @@ static int set_key(const struct job *j)
     uint8_t *p;
     size_t n;
     struct hk_error err;
-    if (read_whole_input(path, &p, &n, &err) != HK_OK)
+    if (tool_read_all(path, &p, &n, UINT32_MAX, &err) != HK_OK)
         return tool_error(path, &err);
     int status = set_key_text(j, (struct hk_bytes){p, n});
     free(p);
@@ -304,7 +288,7 @@ static int import_metadata(const struct job *j)
     size_t n;
     struct hk_error err;
     json_error_t where;
-    if (read_whole_input(source, &p, &n, &err) != HK_OK)
+    if (tool_read_all(source, &p, &n, UINT32_MAX, &err) != HK_OK)
         return tool_error(source, &err);
     json_t *v =
         tool_json_load((struct hk_bytes){p, n}, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);

@@ -100,7 +100,7 @@ static void parse_perplexity_options(struct perplexity *p, int argc, char **argv
         set_perplexity_option(p, (enum option)o, value);
     tool_check_operands(&args, "FILE");
     p->path = args.operands[0];
-    if (tool_is_standard(p->path))
+    if (tool_is_standard_input(p->path))
         tool_usage("the model cannot be standard input: the text is read from there");
     if (p->logits_path != NULL && tool_is_standard(p->logits_path))
         tool_usage("--logits: standard output is for the result; name a file");
@@ -153,7 +153,7 @@ static enum hk_status read_scored_ids(struct perplexity *p)
     size_t n = 0;
     p->about = "-";
     tool_tell_reading(p->ids_given ? "token ids" : "the text");
-    enum hk_status st = tool_read_all(&b, &n, MAX_TEXT, &p->err);
+    enum hk_status st = tool_read_all("-", &b, &n, MAX_TEXT, &p->err);
     if (st == HK_OK)
         st = p->ids_given ? ids_of_bytes(p, b, n) : ids_of_text(p, (struct hk_bytes){b, n});
     free(b);

@@ -105,7 +105,7 @@ static enum hk_status read_prompt_text(struct run *r, struct hk_bytes *out)
     }
     r->about = "-";
     tool_tell_reading("the prompt");
-    enum hk_status st = tool_read_all(&p, &out->n, MAX_PROMPT, &r->err);
+    enum hk_status st = tool_read_all("-", &p, &out->n, MAX_PROMPT, &r->err);
     if (st != HK_OK)
         return st;
     out->p = p;

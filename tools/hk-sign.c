@@ -91,7 +91,9 @@ static int sign_model(const struct job *j)
     if (j->out == NULL && signature_beside(&path, j->file, &err) != HK_OK)
         return tool_error(j->file, &err);
     about = j->out != NULL ? j->out : path;
-    int status = write_signature(j, &s, about, &err) == HK_OK ? TOOL_OK : tool_error(about, &err);
+    int status = TOOL_OK;
+    if (write_signature(j, &s, about, &err) != HK_OK)
+        status = tool_error(tool_output_name(about), &err);
     free(path);
     return status;
 }
@@ -114,7 +116,9 @@ int main(int argc, char **argv)
     if (j.key == NULL)
         tool_usage("need --key: openssl genpkey -algorithm ed25519 makes a key");
     j.file = args.operands[0];
-    if (j.out == NULL && tool_is_standard(j.file))
+    tool_use_input("FILE", j.file);
+    tool_use_input("--key", j.key);
+    if (j.out == NULL && tool_is_standard_input(j.file))
         tool_usage("--output is needed: standard input has no name to put the signature beside");
     return tool_end(sign_model(&j));
 }

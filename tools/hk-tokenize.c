@@ -93,7 +93,7 @@ static void parse_tokenize_options(struct tokenize *k, int argc, char **argv)
     k->path = args.operands[0];
     k->words = args.operands + 1;
     k->word_count = args.operand_count - 1;
-    if (tool_is_standard(k->path) && k->word_count == 0)
+    if (tool_is_standard_input(k->path) && k->word_count == 0)
         tool_usage("standard input is the model: give the text as an argument");
 }
 
@@ -213,9 +213,7 @@ static enum hk_status fill_held(struct tokenize *k, struct held *h, size_t want)
         h->room = want;
     }
     while (h->n < want && !h->last) {
-        ssize_t got = read(STDIN_FILENO, h->p + h->n, want - h->n);
-        if (got < 0 && errno == EINTR)
-            continue;
+        const ssize_t got = tool_read(STDIN_FILENO, h->p + h->n, want - h->n);
         if (got < 0)
             return hk_fail_sys(&k->err, errno, "cannot read");
         h->n += (size_t)got;

@@ -132,16 +132,6 @@ static void print_verify_report(const struct check *c, const struct hk_verify_re
     tool_json_print(v, stdout);
 }
 
-/* hk_verify_set() takes a path; standard input has one too. */
-static enum hk_status standard_path(char *buffer, size_t size, struct hk_error *err)
-{
-    int fd;
-    enum hk_status status = tool_stdin(&fd, err);
-    if (status == HK_OK)
-        snprintf(buffer, size, "/proc/self/fd/%d", fd);
-    return status;
-}
-
 /* Which of the three the signature was not made for. A digest that is as signed says nothing where
  * the signature itself is not the key's. */
 static json_t *changed_digests_json(const struct hk_digests *is, const struct hk_digests *was)
@@ -255,25 +245,20 @@ static int verify_model_file(struct check *c)
 {
     struct hk_verify_report r;
     struct hk_error err;
-    char buffer[32];
-    const char *path = c->file;
-    enum hk_status status = HK_OK;
-    if (tool_is_standard(path)) {
-        status = standard_path(buffer, sizeof buffer, &err);
-        path = buffer;
-    }
+    struct tool_input in;
+    enum hk_status status = tool_input(&in, c->file, TOOL_NEED_MODEL, &err);
     const struct hk_work work = signature_work(c->loop);
     if (status == HK_OK)
-        status = hk_verify_set(path, c->payload ? HK_VERIFY_PAYLOAD : 0, &work, report_fault, c, &r,
-                               &err);
+        status = hk_verify_set(in.path, c->payload ? HK_VERIFY_PAYLOAD : 0, &work, report_fault, c,
+                               &r, &err);
     if (status != HK_OK)
         return tool_error(c->file, &err);
-    const int trouble = verify_signature(c, path, &r);
+    const int trouble = verify_signature(c, in.path, &r);
     if (trouble != TOOL_OK)
         return trouble;
     print_verify_report(c, &r);
     struct hk_file *f = NULL;
-    if (is_valid_report(c, &r) && hk_open_set(&f, path, NULL) == HK_OK)
+    if (is_valid_report(c, &r) && hk_open_set(&f, in.path, NULL) == HK_OK)
         tool_tell_defaults(c->file, f);
     hk_close(&f);
     return is_valid_report(c, &r) ? TOOL_OK : TOOL_CONTENT;
@@ -324,5 +309,11 @@ int main(int argc, char **argv)
         tool_usage("need a FILE");
     if (c.signature != NULL && (c.key == NULL || args.operand_count > 1))
         tool_usage("--signature needs --key and exactly one FILE");
+    for (int i = 0; i < args.operand_count; i++)
+        tool_use_input("FILE", args.operands[i]);
+    if (c.key != NULL)
+        tool_use_input("--key", c.key);
+    if (c.signature != NULL)
+        tool_use_input("--signature", c.signature);
     return tool_end(verify_models(&c, &args, threads));
 }

@@ -189,7 +189,7 @@ static enum hk_status write_out_bytes(struct hk_out *o, const uint8_t *p, size_t
 {
     while (n > 0) {
         ssize_t wrote = write(o->fd, p, n);
-        if (wrote < 0 && errno == EINTR)
+        if (wrote < 0 && hk_sys_try_again(o->fd, true))
             continue;
         if (wrote <= 0)
             return hk_fail_sys(err, wrote < 0 ? errno : ENOSPC, "cannot write");

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,6 +120,16 @@ bool hk_sys_exchange(const char *a, const char *b)
 }
 
 /* ---- bytes ---- */
+
+bool hk_sys_try_again(int fd, bool writing)
+{
+    struct pollfd p = {.fd = fd, .events = writing ? POLLOUT : POLLIN};
+    if (errno == EINTR)
+        return true;
+    if (errno != EAGAIN)
+        return false;
+    return poll(&p, 1, -1) >= 0 || errno == EINTR;
+}
 
 ssize_t hk_sys_copy(int from, off_t *from_at, int to, size_t n)
 {

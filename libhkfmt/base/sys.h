@@ -36,6 +36,10 @@ bool hk_sys_exchange(const char *a, const char *b);
 
 /* ---- bytes ---- */
 
+/* Whether to repeat a read or write of FD that failed with the present errno: a signal interrupted
+ * it, or FD does not block, and then it has been waited for. */
+bool hk_sys_try_again(int fd, bool writing);
+
 /* Copy up to N bytes at *FROM_AT of FROM to where TO is at, in the kernel; *FROM_AT moves. -1 with
  * errno, of which hk_sys_cannot_copy() says whether the kernel does not copy between such files,
  * and not that the copy went wrong. */

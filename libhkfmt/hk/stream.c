@@ -8,6 +8,7 @@
 
 #include "libhkfmt/base/cursor.h"
 #include "libhkfmt/base/magic.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hk/file.h"
 
 enum { FIRST_READ = 64 * 1024, SKIP_SIZE = 64 * 1024 };
@@ -35,7 +36,7 @@ static enum hk_status read_from_pipe(struct hk_stream *s, void *buf, size_t n, s
     size_t done = 0;
     while (done < n) {
         ssize_t some = read(s->fd, (uint8_t *)buf + done, n - done);
-        if (some < 0 && errno == EINTR)
+        if (some < 0 && hk_sys_try_again(s->fd, false))
             continue;
         if (some < 0)
             return hk_fail_sys(err, errno, "cannot read");

@@ -293,7 +293,7 @@ PY
     printf '<html>' >page
     ln -s nowhere dangling
     local name
-    for name in dir fifo missing dangling; do
+    for name in dir missing dangling; do
         t timeout 10 hk-convert $name x.hk
         assert_fails 2 "hk-convert: $name: "
     done

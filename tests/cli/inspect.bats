@@ -288,7 +288,6 @@ version +1.0'
 
 @test "what is no model is told, never waited for" {
     mkdir dir
-    make_fifo fifo
     make_unreadable secret
     ln -s nowhere dangling
     : >empty
@@ -297,7 +296,7 @@ version +1.0'
     printf 'PK\003\004xxxxxxxxxxxxxxxxxxxxxxx' >zip
     printf '\011\0\0\0\0\0\0\0{}      ' >safetensors
     head -c 500 /dev/zero >zeros
-    for f in dir fifo dangling /dev/null missing; do
+    for f in dir dangling /dev/null missing; do
         t timeout 5 hk-inspect $f
         assert_fails 2 "hk-inspect: $f: "
     done

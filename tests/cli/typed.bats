@@ -63,7 +63,7 @@ screen() {
     pipe 'hk-run -n 12 m.hk <&-' 2 $'hk-run: standard input: cannot read: Bad file descriptor\n'
     pipe 'hk-run -n 12 m.hk Once >&-' 2 $'hk-run: standard output: cannot write: Bad file descriptor\n'
     pipe 'hk-run -n 12 m.hk Once >/dev/full' 2 $'hk-run: standard output: cannot write: No space left on device\n'
-    pipe 'hk-inspect m.hk >/dev/full' 2 $'hk-inspect: standard output: No space left on device\n'
+    pipe 'hk-inspect m.hk >/dev/full' 2 $'hk-inspect: standard output: cannot write: No space left on device\n'
     pipe 'hk-run m.hk Once upon a time | head -c 10; echo " ${PIPESTATUS[*]}"' 0 $', there wa 0 0\n'
     pipe 'hk-inspect --full m.hk | head -c 8 >/dev/null; echo "${PIPESTATUS[0]}"' 0 $'0\n'
     pipe 'hk-detokenize m.hk $(seq 300 400) | head -c 3 >/dev/null; echo "${PIPESTATUS[0]}"' 0 $'0\n'

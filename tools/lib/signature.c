@@ -1,11 +1,8 @@
 /* Signature files: one JSON object, the three digests and the signature in hexadecimal digits. */
 #include "tools/lib/signature.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 json_t *signature_json(const struct signature *s)
 {
@@ -74,25 +71,15 @@ enum hk_status signature_beside(char **out, const char *path, struct hk_error *e
     return HK_OK;
 }
 
-enum { MOST = 64 * 1024 }; /* bytes of a key or a signature */
-
 enum hk_status signature_key(struct hk_bytes *out, const char *path, struct hk_error *err)
 {
-    uint8_t *p = malloc(MOST);
-    if (p == NULL)
-        return hk_fail_nomem(err);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    ssize_t n = fd < 0 ? -1 : read(fd, p, MOST);
-    const int sys = errno;
-    if (fd >= 0)
-        close(fd);
-    if (n < 0 || n == MOST) {
-        free(p);
-        return n < 0 ? hk_fail_sys(err, sys, "cannot read")
-                     : hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "too large for a key or signature");
-    }
-    *out = (struct hk_bytes){p, (size_t)n};
-    return HK_OK;
+    enum { MOST = 64 * 1024 };
+    uint8_t *p = NULL;
+    enum hk_status st = tool_read_all(path, &p, &out->n, MOST, err);
+    if (st == HK_E_RANGE)
+        return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "too large for a key or signature");
+    out->p = p;
+    return st;
 }
 
 enum hk_status signature_read(struct signature *out, const char *path, struct hk_error *err)

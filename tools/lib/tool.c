@@ -24,6 +24,7 @@ void tool_begin_group(struct tool_args *args, const struct tool *tool, void *val
                       char **argv)
 {
     hold_streams();
+    tool_output_begin();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     tool_message_begin(tool->name);

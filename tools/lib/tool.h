@@ -4,9 +4,11 @@
 #define TOOL_TOOL_H
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "libhkfmt/hkfmt.h"
 
@@ -174,9 +176,8 @@ int tool_worse(int a, int b);
  * reader that left (EPIPE) is no error. Every main() ends with it. */
 int tool_end(int status);
 
-/* Open an input operand with hk_open_set(); "-" is standard input (spooled to an unnamed temporary
- * file unless it is a regular file). Its records are kept (hk_file_keep()): who runs for long calls
- * hk_file_release() once it does not need them. */
+/* Open an input operand with hk_open_set(), or what tool_input() makes of a stream. Its records are
+ * kept (hk_file_keep()): who runs for long calls hk_file_release() once it does not need them. */
 enum hk_status tool_open(struct hk_file **out, const char *path, struct hk_error *err);
 /* The same with another KEEP. */
 enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned keep,
@@ -185,17 +186,50 @@ enum hk_status tool_open_kept(struct hk_file **out, const char *path, unsigned k
 /* Say on standard error what F, opened as FILE, leaves open and what is taken in its place. */
 void tool_tell_defaults(const char *file, const struct hk_file *f);
 
-/* A usage error where PATH, which is to be changed in place, is standard input. */
-void tool_check_in_place(const char *path);
 /* How a program that changes the file at PATH in place waits for others: it says so. */
 struct hk_wait tool_wait(const char *path, bool no_wait);
 
-/* Standard input as a descriptor that can be mapped: itself if it is a regular file, else a spooled
- * copy. It stays open until the program ends. */
-enum hk_status tool_stdin(int *fd, struct hk_error *err);
+/* ---- inputs: files, and streams: standard input ("-", or its names below /dev and /proc), FIFOs,
+ * descriptors that a shell made for <(...) ---- */
 
-/* A file without a name, in TMPDIR or /tmp, for what has to be read twice; the caller closes it. */
+bool tool_is_standard_input(const char *path);
+/* A and B, which may be equal, are the same stream: what one reads the other lacks. */
+bool tool_is_same_stream(const char *a, const char *b);
+/* WHAT reads PATH, or with NULL standard input without naming it: a usage error where that is
+ * standard input and something else read that before. */
+void tool_use_input(const char *what, const char *path);
+/* A usage error where PATH, which is to be changed in place, is no file: a stream or a device. */
+void tool_check_in_place(const char *path);
+
+/* An input that can be read as often as one likes. */
+struct tool_input {
+    const char *path; /* NAME itself, or one that leads to FD */
+    int fd;           /* for a stream, -1 for others; stays open until the program ends */
+};
+enum tool_need { TOOL_NEED_MODEL, TOOL_NEED_BYTES };
+/* NAME as such: a stream is copied to a temporary file, once however often it is asked for. Where a
+ * model is needed, what begins as none is not copied to its end, and a terminal is refused
+ * (HK_E_USE). */
+HK_MUST enum hk_status tool_input(struct tool_input *out, const char *name, enum tool_need need,
+                                  struct hk_error *err);
+/* The pipe that NAME is, of which nothing was read yet; -1 for other inputs. */
+HK_MUST enum hk_status tool_input_pipe(int *fd, const char *name, struct hk_error *err);
+/* A descriptor, the caller's to close, from which NAME is read to its end with tool_read(). */
+HK_MUST enum hk_status tool_open_once(int *out, const char *name, struct hk_error *err);
+/* All bytes of NAME, none changed: *N of them in *OUT, which is the caller's to free. HK_E_RANGE:
+ * more than MOST. */
+HK_MUST enum hk_status tool_read_all(const char *name, uint8_t **out, size_t *n, size_t most,
+                                     struct hk_error *err);
+/* A file without a name, in TMPDIR or /var/tmp, for what has to be read twice; the caller closes
+ * it. */
 enum hk_status tool_temporary(int *fd, struct hk_error *err);
+
+/* read() and the whole of write() where FD may not block (then it is waited for) and signals may
+ * come. -1 and false with errno. */
+ssize_t tool_read(int fd, void *p, size_t n);
+bool tool_write(int fd, const void *p, size_t n);
+
+/* ---- outputs ---- */
 
 /* Whether DIR is a directory and PATH, which need not exist, an entry of it. */
 bool tool_is_in_directory(const char *path, const char *dir);
@@ -208,6 +242,12 @@ enum hk_status tool_check_output(const char *path, const char *input, struct hk_
  * write binary data to a terminal. */
 enum hk_status tool_create(struct hk_out **out, const char *path, const char *input, bool replace,
                            struct hk_error *err);
+
+/* Catch the signals that would end the program, so that what tool_remove_at_death() was last given
+ * and a bar are gone by then; and block them until *BEFORE is the mask again. */
+void tool_hold_signals(sigset_t *before);
+/* PATH, allocated and taken over, or NULL. Only while signals are held. */
+void tool_remove_at_death(char *path);
 
 /* For work that makes several files and removes them itself when told to stop: from now on, the
  * signals that would end the program make what is returned not 0. */
@@ -225,11 +265,11 @@ int tool_interrupted(int sig);
  * 2 and its temporary files removed. tool_begin() calls it. */
 void tool_catch_truncation(const char *program);
 
+/* Make stdout a stream that waits where standard output does not block, and keeps the reason of a
+ * failure. tool_begin() calls it. */
+void tool_output_begin(void);
 /* Where standard input is a terminal, say that WHAT ("the prompt") is read from it. */
 void tool_tell_reading(const char *what);
-/* All bytes of standard input, none changed: *N of them in *OUT, which is the caller's to free.
- * HK_E_RANGE: more than MOST. */
-HK_MUST enum hk_status tool_read_all(uint8_t **out, size_t *n, size_t most, struct hk_error *err);
 /* Print TEXT to standard output; if that is a terminal then without what could disturb it. */
 void tool_print_text(struct hk_bytes text);
 /* Print V and END to standard output. */
@@ -240,14 +280,18 @@ HK_MUST enum hk_status tool_flush(struct hk_error *err);
 /* HK_E_USE where standard output is a terminal: it is no place for binary data. */
 HK_MUST enum hk_status tool_no_terminal(struct hk_error *err);
 
-/* A bar on standard error (label: what is done) while DONE < ALL, if that is a terminal and not
- * after -q; finish with DONE == ALL. */
+/* A bar on standard error (label: what is done) while DONE < ALL, if that is a terminal, the work
+ * takes long, and not after -q; finish with DONE == ALL. With ALL 0, which is not known, a count of
+ * bytes, until tool_progress_end(), which ends any bar. */
 void tool_progress(const char *label, uint64_t done, uint64_t all);
+void tool_progress_end(void);
+void tool_mark_bar(void);  /* one is on standard error; */
+void tool_clear_bar(void); /* remove it: the next one may be drawn at once */
 /* The same for hk_work.progress, with a label for hashing. */
 void tool_progress_hashing(void *arg, uint64_t done, uint64_t all);
 /* "standard output" for "-", else PATH. (Messages write "standard input" for "-".) */
 const char *tool_output_name(const char *path);
-bool tool_is_standard(const char *path); /* it is "-" */
+bool tool_is_standard(const char *path); /* it is "-": of outputs */
 /* Say that TEXT is lost in the output at PATH. */
 void tool_warn_lost(const char *path, const char *text);
 double tool_seconds(void); /* of a clock that only runs forward */

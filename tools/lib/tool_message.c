@@ -3,13 +3,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/lib/tool.h"
 
 static const char *program = "hk"; /* its name, of tool_begin() */
-static bool bar_shown;
 static enum { PLAIN, QUIET, VERBOSE } talk;
 
 void tool_message_begin(const char *name)
@@ -42,13 +40,6 @@ bool tool_wants_statistics(void)
     return talk != QUIET && (talk == VERBOSE || isatty(STDERR_FILENO) != 0);
 }
 
-static void clear_bar(void)
-{
-    if (bar_shown)
-        fputs("\r\033[K", stderr);
-    bar_shown = false;
-}
-
 /* One write for a whole line, so that lines of programs in a pipeline do not mix. */
 __attribute__((format(printf, 3, 0))) static void write_message(const char *file, const char *end,
                                                                 const char *fmt, va_list ap)
@@ -59,7 +50,8 @@ __attribute__((format(printf, 3, 0))) static void write_message(const char *file
         text = NULL;
     FILE *out = open_memstream(&line, &size);
     if (out == NULL) {
-        fprintf(stderr, "%s: out of memory\n", program);
+        static const char text_of_all[] = "out of memory\n";
+        (void)tool_write(STDERR_FILENO, text_of_all, sizeof text_of_all - 1);
         free(text);
         return;
     }
@@ -70,9 +62,9 @@ __attribute__((format(printf, 3, 0))) static void write_message(const char *file
     }
     tool_escape(out, hk_bytes_of(text != NULL ? text : fmt));
     fprintf(out, "%s\n", end);
-    clear_bar();
+    tool_clear_bar();
     if (fclose(out) == 0)
-        fwrite(line, 1, size, stderr);
+        (void)tool_write(STDERR_FILENO, line, size);
     free(line);
     free(text);
 }
@@ -145,44 +137,4 @@ void tool_warn_lost(const char *path, const char *text)
 int tool_worse(int a, int b)
 {
     return a > b ? a : b;
-}
-
-double tool_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* The first call only starts the clock: short work shows nothing. */
-void tool_progress(const char *label, uint64_t done, uint64_t all)
-{
-    enum { WIDTH = 40 };
-    static const double interval = 0.1;
-    static double shown = -1;
-    if (tool_quiet() || !isatty(STDERR_FILENO))
-        return;
-    const double now = tool_seconds();
-    if (done >= all) {
-        clear_bar();
-        shown = -1;
-        return;
-    }
-    if (shown >= 0 && now - shown < interval)
-        return;
-    bool first = shown < 0;
-    shown = now;
-    if (first)
-        return;
-    double part = (double)done / (double)all;
-    int filled = (int)(part * WIDTH);
-    fprintf(stderr, "\r%s [%.*s%*s] %3d%%", label, filled,
-            "########################################", WIDTH - filled, "", (int)(part * 100));
-    bar_shown = true;
-}
-
-void tool_progress_hashing(void *arg, uint64_t done, uint64_t all)
-{
-    (void)arg;
-    tool_progress("hashing", done, all);
 }

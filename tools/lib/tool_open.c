@@ -15,11 +15,11 @@
 static enum hk_status open_model_operand(struct hk_file **out, const char *path,
                                          struct hk_error *err)
 {
-    if (!tool_is_standard(path))
-        return hk_open_set(out, path, err);
-    int fd;
-    enum hk_status status = tool_stdin(&fd, err);
-    return status == HK_OK ? hk_open_fd(out, fd, err) : status;
+    struct tool_input in;
+    enum hk_status st = tool_input(&in, path, TOOL_NEED_MODEL, err);
+    if (st != HK_OK)
+        return st;
+    return in.fd < 0 ? hk_open_set(out, in.path, err) : hk_open_fd(out, in.fd, err);
 }
 
 /* A file that is changed between the two is opened again: it is one that is changed all the time if
@@ -119,12 +119,6 @@ static void warn_waiting(void *path, int fd, const char *whom)
     char holder[128];
     find_lock_holder(fd, holder, sizeof holder);
     tool_note((const char *)path, "waiting: %s%s", whom, holder);
-}
-
-void tool_check_in_place(const char *path)
-{
-    if (tool_is_standard(path))
-        tool_usage("standard input cannot be edited in place");
 }
 
 struct hk_wait tool_wait(const char *path, bool no_wait)
