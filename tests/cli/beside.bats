@@ -128,7 +128,7 @@ time.sleep(60)' "$@" &
     for command in 'hk-append --eval e.json -' 'hk-rollback - 0' 'hk-rollback --repair -' 'hk-meta set - a b'; do
         t_sh "$command <m.hk"
         assert_status 2
-        assert_err_has 'standard input cannot be edited in place'
+        assert_err_has 'standard input: cannot be changed in place; name a file'
     done
     t_sh 'hk-sign --key key.pem - <m.hk'
     assert_status 2

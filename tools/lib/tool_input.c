@@ -72,17 +72,22 @@ void tool_check_in_place(const char *path)
     struct stat st;
     const char *what = NULL;
     if (tool_is_standard_input(path))
-        tool_usage("standard input cannot be changed in place; name a file");
-    if (descriptor_of_path(path) >= 0 || strcmp(path, "/dev/stdout") == 0 ||
-        strcmp(path, "/dev/stderr") == 0)
+        what = "standard input";
+    else if (descriptor_of_path(path) >= 0 || strcmp(path, "/dev/stdout") == 0 ||
+             strcmp(path, "/dev/stderr") == 0)
         what = "a descriptor";
     else if (stat(path, &st) == 0)
         what = S_ISFIFO(st.st_mode)                         ? "a FIFO"
                : S_ISSOCK(st.st_mode)                       ? "a socket"
                : S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? "a device"
                                                             : NULL;
-    if (what != NULL)
-        tool_usage("%s is %s, which cannot be changed in place; name a file", path, what);
+    if (what == NULL)
+        return;
+    if (tool_is_standard(path))
+        tool_warn(path, "cannot be changed in place; name a file");
+    else
+        tool_warn(path, "is %s, which cannot be changed in place; name a file", what);
+    exit(TOOL_TROUBLE);
 }
 
 /* ---- temporary files ---- */
