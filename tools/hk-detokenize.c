@@ -81,7 +81,7 @@ static void parse_detokenize_options(struct detokenize *d, int argc, char **argv
         tool_usage("need a FILE");
     d->path = args.operands[0];
     d->words = args.operands + 1;
-    d->word_count = args.operand_count - 1;
+    d->word_count = tool_count_words(d->words, args.operand_count - 1);
     for (int i = 0; i < d->word_count; i++)
         if (!is_token_id(d->words[i]))
             tool_usage("not a token id: %s", d->words[i]);

@@ -92,7 +92,7 @@ static void parse_tokenize_options(struct tokenize *k, int argc, char **argv)
         tool_usage("need a FILE");
     k->path = args.operands[0];
     k->words = args.operands + 1;
-    k->word_count = args.operand_count - 1;
+    k->word_count = tool_count_words(k->words, args.operand_count - 1);
     if (tool_is_standard_input(k->path) && k->word_count == 0)
         tool_usage("standard input is the model: give the text as an argument");
 }

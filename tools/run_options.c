@@ -149,7 +149,7 @@ void run_parse(struct run_options *o, int argc, char **argv)
         tool_usage("need a FILE");
     o->path = args.operands[0];
     o->prompt_words = args.operands + 1;
-    o->prompt_count = args.operand_count - 1;
+    o->prompt_count = tool_count_words(o->prompt_words, args.operand_count - 1);
     if (tool_is_standard_input(o->path) && o->prompt_count == 0)
         tool_usage("standard input is the model: give the prompt as an argument");
     engine_options_settle(&o->engine);

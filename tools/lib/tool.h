@@ -298,6 +298,9 @@ double tool_seconds(void); /* of a clock that only runs forward */
 
 /* ---- text ---- */
 
+/* How many of the COUNT arguments are words of a text: none where it comes from standard input,
+ * which a single "-" means too. */
+int tool_count_words(char **words, int count);
 /* COUNT words with a blank between them; *OUT is the caller's to free. */
 HK_MUST enum hk_status tool_join_words(char **words, int count, struct hk_bytes *out,
                                        struct hk_error *err);

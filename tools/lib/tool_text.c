@@ -1,4 +1,4 @@
-/* tool_text.c: text from files made safe for a terminal. */
+/* tool_text.c: texts that are arguments, and text from files made safe for a terminal. */
 #include "libhkfmt/hkmodel.h"
 #include "tools/lib/tool.h"
 
@@ -11,6 +11,11 @@ size_t tool_utf8(const uint8_t *p, size_t n, uint32_t *code)
     if (length > 0)
         *code = hk_utf8_code(p, length);
     return length;
+}
+
+int tool_count_words(char **words, int count)
+{
+    return count == 1 && strcmp(words[0], "-") == 0 ? 0 : count;
 }
 
 enum hk_status tool_join_words(char **words, int count, struct hk_bytes *out, struct hk_error *err)
