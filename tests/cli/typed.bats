@@ -69,6 +69,42 @@ screen() {
     pipe 'hk-detokenize m.hk $(seq 300 400) | head -c 3 >/dev/null; echo "${PIPESTATUS[0]}"' 0 $'0\n'
 }
 
+@test "models from decompressors, FIFOs and standard input" {
+    gzip -k m.hk
+    mkfifo fifo
+    pipe 'zcat m.hk.gz | hk-run -n 12 - Once upon a time' 0 "$TEXT"$'\n'
+    pipe 'zcat m.hk.gz | hk-run -n 12 /dev/stdin Once upon a time' 0 "$TEXT"$'\n'
+    pipe 'hk-run -n 12 <(zcat m.hk.gz) Once upon a time' 0 "$TEXT"$'\n'
+    pipe 'echo Once upon a time | hk-run -n 12 <(zcat m.hk.gz)' 0 "$TEXT"$'\n'
+    pipe 'echo Once upon a time | hk-run -n 12 m.hk -' 0 "$TEXT"$'\n'
+    pipe 'cat m.hk >fifo & hk-run -n 12 fifo Once upon a time' 0 "$TEXT"$'\n'
+    pipe 'hk-diff m.hk <(zcat m.hk.gz) && echo same' 0 $'same\n'
+    pipe 'hk-convert -f <(zcat m.hk.gz) back.gguf && cmp model.gguf back.gguf' 0 ''
+    pipe 'echo "1 403 407 261 378" | hk-detokenize m.hk -' 0 $'Once upon a time\n'
+    pipe 'echo Once upon a time | hk-tokenize --count m.hk -' 0 $'6\n'
+    pipe 'cp m.hk a.hk; echo "{\"pass\":1}" >fifo & hk-append --eval fifo --name e a.hk; hk-log a.hk | jq -r ".records[].name"' \
+        0 $'e\n'
+}
+
+@test "a model from zstdcat" {
+    need zstdcat
+    zstd -q m.hk
+    pipe 'hk-run -n 12 <(zstdcat m.hk.zst) Once upon a time' 0 "$TEXT"$'\n'
+    pipe 'zstdcat m.hk.zst | hk-verify --payload - | jq .valid' 0 $'true\n'
+}
+
+@test "standard input serves once, and no stream is changed in place" {
+    local model='standard input is the model: give the prompt as an argument (try --help)'
+    pipe 'hk-run - <m.hk' 2 "hk-run: $model"$'\n'
+    pipe 'hk-run - - <m.hk' 2 "hk-run: $model"$'\n'
+    pipe 'hk-diff - /dev/stdin <m.hk' 2 $'hk-diff: A - and B /dev/stdin are both standard input (try --help)\n'
+    pipe 'hk-meta set - k v <m.hk' 2 $'hk-meta: standard input: cannot be changed in place; name a file\n'
+    pipe 'hk-rollback <(cat m.hk) 0 2>&1 | sed s/[0-9][0-9]*/N/' 0 \
+        $'hk-rollback: /dev/fd/N: is a descriptor, which cannot be changed in place; name a file\n'
+    pipe 'hk-append --eval - --name e /dev/null <<<{}' 2 \
+        $'hk-append: /dev/null: is a device, which cannot be changed in place; name a file\n'
+}
+
 @test "mistakes" {
     pipe 'hk-run' 2 $'hk-run: need a FILE (try --help)\n'
     pipe 'hk-run nothing.hk Once' 2 $'hk-run: nothing.hk: cannot open: No such file or directory\n'
@@ -102,6 +138,14 @@ screen() {
         'now'$'\n''(\^C)?130'$'\n'' 0a'$'\n''status 0' now '^C'
     screen 'hk-run --json --ctx 1000000 m.hk Once upon a time >out & sleep 1; kill -TERM $!; wait $!; echo $?; jq -r .finish_reason out' \
         '.*143'$'\n''interrupted'$'\n''status 0'
+}
+
+@test "a bar for what takes long, gone afterwards; none with -q or where no terminal is" {
+    slow='{ head -c 300000 m.hk; sleep 1.5; tail -c +300001 m.hk; }'
+    bar=$'\r\e''\[Kreading [0-9.]+ KiB'
+    screen "$slow | hk-hash --base - | cut -c 1-4" "($bar)+"$'\r\e''\[K29ec'$'\n''status 0'
+    screen "hk-run -q -n 12 <($slow) Once upon a time" "$TEXT"$'\n''status 0'
+    screen "$slow | hk-hash --base - 2>err | cut -c 1-4; cat err" '29ec'$'\n''status 0'
 }
 
 @test "binary data does not reach a terminal" {
