@@ -127,6 +127,8 @@ screen() {
         'ends it' 'Once upon a time\n^D'
     screen 'echo Once upon a time | hk-run -q -n 12 m.hk' "$TEXT"$'\n''status 0'
     screen 'hk-inspect m.hk' 'file +m.hk.*parameters +260.03 thousand.*size +[0-9.]+ KiB, hk'$'\n''status 0'
+    screen 'hk-log m.hk' $'\\{\n  "file": "m.hk",\n  "records": \\[\\]\n\\}\nstatus 0'
+    screen 'hk-rollback m.hk 0' $'\\{\n  "file": "m.hk",.*\n\\}\nstatus 0'
     screen 'hk-inspect --tensors m.hk | head -c 14' '\{"file":"m.hk"status 0'
 }
 

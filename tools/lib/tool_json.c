@@ -287,11 +287,17 @@ static void print_json_value(struct tool_json_out *p, const json_t *v)
     }
 }
 
+/* Whether FILE is a terminal. (tool_output_begin() made stdout a stream without a descriptor.) */
+static bool is_terminal_stream(FILE *file)
+{
+    return isatty(file == stdout ? STDOUT_FILENO : fileno(file)) != 0;
+}
+
 void tool_json_print(json_t *v, FILE *file)
 {
     if (v == NULL)
         tool_nomem();
-    struct tool_json_out o = {.file = file, .pretty = isatty(fileno(file)) != 0};
+    struct tool_json_out o = {.file = file, .pretty = is_terminal_stream(file)};
     print_json_value(&o, v);
     putc('\n', file);
     json_decref(v);
@@ -377,7 +383,7 @@ void tool_json_leave(struct tool_json_out *o, char bracket)
 
 void tool_json_begin(struct tool_json_out *o, FILE *file)
 {
-    *o = (struct tool_json_out){.file = file, .pretty = isatty(fileno(file)) != 0, .first = true};
+    *o = (struct tool_json_out){.file = file, .pretty = is_terminal_stream(file), .first = true};
     tool_json_enter(o, NULL, '{');
 }
 
