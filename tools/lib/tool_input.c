@@ -242,13 +242,14 @@ static enum hk_status take_stream(struct spool **out, const char *path, const st
 }
 
 /* Whether what ST describes is to be taken as a stream and not by its name: devices only where a
- * descriptor leads to them, and standard input from where it stands. */
-static bool is_stream(const char *path, const struct stat *st)
+ * descriptor leads to them or any bytes will do, and standard input from where it stands. */
+static bool is_stream(const char *path, const struct stat *st, enum tool_need need)
 {
     const int fd = descriptor_of_path(path);
     if (fd == STDIN_FILENO)
         return !S_ISREG(st->st_mode) || lseek(fd, 0, SEEK_CUR) > 0;
-    return S_ISFIFO(st->st_mode) || (fd >= 0 && !S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode));
+    return S_ISFIFO(st->st_mode) || (need == TOOL_NEED_BYTES && S_ISCHR(st->st_mode)) ||
+           (fd >= 0 && !S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode));
 }
 
 enum hk_status tool_input(struct tool_input *out, const char *name, enum tool_need need,
@@ -257,7 +258,7 @@ enum hk_status tool_input(struct tool_input *out, const char *name, enum tool_ne
     struct stat st;
     struct spool *s;
     *out = (struct tool_input){.path = name, .fd = -1};
-    if (!stat_input(name, &st) || !is_stream(name, &st)) {
+    if (!stat_input(name, &st) || !is_stream(name, &st, need)) {
         if (tool_is_standard_input(name))
             *out = (struct tool_input){"/proc/self/fd/0", STDIN_FILENO};
         return HK_OK;
