@@ -17,10 +17,10 @@ struct rows_16 {
 
 enum { SHARED = 4 }; /* tokens that meet unpacked weights together */
 
-/* Token T + I, or the last one for those that are not there. */
-ALWAYS size_t token_of_group(const struct hkk_acts *a, size_t t, int i)
+/* Token T + I of N, or the last one for those of SHARED that are not there. */
+ALWAYS size_t token_of_group(const struct hkk_acts *a, size_t t, int i, int n)
 {
-    return t + (size_t)i < a->n ? t + (size_t)i : a->n - 1;
+    return n < SHARED || t + (size_t)i < a->n ? t + (size_t)i : a->n - 1;
 }
 
 ALWAYS __m512i offsets_16(size_t stride)
@@ -284,7 +284,7 @@ ALWAYS void few_small_16(const struct rows_16 *r, const struct hkk_acts *a, size
     const int16_t *sum[SHARED];
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++) {
-        const size_t at = token_of_group(a, t, i);
+        const size_t at = token_of_group(a, t, i, n);
         q[i] = a->q + at * a->cols;
         dx[i] = a->d + at * a->blocks;
         sum[i] = a->sum + at * a->sums;

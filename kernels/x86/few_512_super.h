@@ -464,7 +464,7 @@ ALWAYS void load_tokens(const struct hkk_acts *a, size_t t, int n, size_t b, str
 {
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++) {
-        const size_t at = token_of_group(a, t, i);
+        const size_t at = token_of_group(a, t, i, n);
         const int8_t *q = a->q + at * a->cols + 256 * b;
         sum[i] = a->sum + at * a->sums + 16 * b;
         if (f.by == BY_DWORDS)
@@ -496,7 +496,7 @@ ALWAYS void few_super_16(const struct rows_16 *r, const struct hkk_acts *a, size
         __m512 d = f.heads != NULL ? h.d : d_16(p, r->at, f.d);
 #pragma GCC unroll 4
         for (int i = 0; i < n; i++) {
-            __m512 dx = _mm512_set1_ps(a->d[token_of_group(a, t, i) * a->blocks + b]);
+            __m512 dx = _mm512_set1_ps(a->d[token_of_group(a, t, i, n) * a->blocks + b]);
             acc[i] = _mm512_fmadd_ps(_mm512_mul_ps(d, dx), _mm512_cvtepi32_ps(dot[i]), acc[i]);
             if (f.heads == NULL)
                 continue;

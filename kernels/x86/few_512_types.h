@@ -43,24 +43,46 @@ ALWAYS void store_group(float *y, size_t stride, const __m512 *acc, size_t n)
     for (size_t t = 0; t < a->n; t++)                                                              \
         _mm512_storeu_ps(y + t * stride + row, product);
 
-/* Four tokens at once, or two, or one; three are four of which one is there twice. */
-#define GROUPS_OF_TOKENS(product, ...)                                                             \
+/* PRODUCT is called with four tokens, or two, or one; three are four of which one is there twice.
+ */
+#define GROUPS_OF_TOKENS(product)                                                                  \
     for (size_t t = 0; t < a->n; t += SHARED) {                                                    \
         const size_t left = a->n - t;                                                              \
         __m512 acc[SHARED];                                                                        \
         if (left == 1)                                                                             \
-            product(&r, a, t, 1, acc, __VA_ARGS__);                                                \
+            product(1);                                                                            \
         else if (left == 2)                                                                        \
-            product(&r, a, t, 2, acc, __VA_ARGS__);                                                \
+            product(2);                                                                            \
         else                                                                                       \
-            product(&r, a, t, SHARED, acc, __VA_ARGS__);                                           \
+            product(4);                                                                            \
         store_group(y + t * stride + row, stride, acc, left);                                      \
     }
 
-#define SMALL(type, number) ROWS(type, 32, GROUPS_OF_TOKENS(few_small_16, number, size))
+#define SMALL_GROUP(n) few_small_16(&r, a, t, n, acc, number, size)
+#define SMALL(type, symbol) ROWS(type, 32, enum {number = symbol}; GROUPS_OF_TOKENS(SMALL_GROUP))
+
+/* Of super-blocks each is a function of its own: in one, gcc has them share registers, which one
+ * token pays for. */
+#define SUPER_GROUP(type, n, form)                                                                 \
+    static __attribute__((noinline)) void few_512_##type##_##n(                                    \
+        const struct rows_16 *r, const struct hkk_acts *a, size_t t, __m512 *acc)                  \
+    {                                                                                              \
+        few_super_16(r, a, t, n, acc, sizeof(struct hk_##type), form, pair_##type);                \
+    }
 #define SUPER(type, ...)                                                                           \
-    ROWS(type, 256,                                                                                \
-         GROUPS_OF_TOKENS(few_super_16, size, ((struct form_16){__VA_ARGS__}), pair_##type))
+    SUPER_GROUP(type, 1, ((struct form_16){__VA_ARGS__}))                                          \
+    SUPER_GROUP(type, 2, ((struct form_16){__VA_ARGS__}))                                          \
+    SUPER_GROUP(type, 4, ((struct form_16){__VA_ARGS__}))                                          \
+    ROWS(type, 256, {                                                                              \
+        for (size_t t = 0; t < a->n; t += SHARED) {                                                \
+            const size_t left = a->n - t;                                                          \
+            __m512 acc[SHARED];                                                                    \
+            (left == 1   ? few_512_##type##_1                                                      \
+             : left == 2 ? few_512_##type##_2                                                      \
+                         : few_512_##type##_4)(&r, a, t, acc);                                     \
+            store_group(y + t * stride + row, stride, acc, left);                                  \
+        }                                                                                          \
+    })
 
 SMALL(q4_0, HKK_Q4_0)
 SMALL(q4_1, HKK_Q4_1)
@@ -93,6 +115,8 @@ GRID(iq3_s, HKK_IQ3_S)
 #undef ROWS
 #undef EACH_TOKEN
 #undef GROUPS_OF_TOKENS
+#undef SMALL_GROUP
+#undef SUPER_GROUP
 #undef SMALL
 #undef SUPER
 #undef GRID
