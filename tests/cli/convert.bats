@@ -393,7 +393,7 @@ PY
     assert_out ''
     assert_err ''
     need script
-    t script -qec '(head -c 200000 model.gguf; sleep 0.3; tail -c +200001 model.gguf) | hk-convert -f - x.hk' log.txt
+    t script -qec '(head -c 200000 model.gguf; sleep 1; tail -c +200001 model.gguf) | hk-convert -f - x.hk' log.txt
     assert_status 0
     assert_out_like 'converting \[.*\] +[0-9]+%'
 }

@@ -105,7 +105,7 @@ fake() {
         assert_status 0
         assert_out_like "^$p [0-9]+\.[0-9]+\.[0-9]+$"
         t_sh "$p --version >/dev/full"
-        assert_fails 2 "$p: standard output: No space left on device"
+        assert_fails 2 "$p: standard output: cannot write: No space left on device"
         t_sh "$p --help | head -c 1"
         assert_err ''
     done
@@ -267,7 +267,7 @@ fake() {
     mkhk x.hk
     cp x.hk y.hk
     t_sh 'hk-inspect x.hk >&-'
-    assert_fails 2 'standard output: Bad file descriptor'
+    assert_fails 2 'standard output: cannot write: Bad file descriptor'
     t_sh 'hk-inspect - <&-'
     assert_fails 2 'standard input'
     t_sh 'hk-inspect nothing.hk 2>&-'

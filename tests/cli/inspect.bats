@@ -254,7 +254,7 @@ version +1.0'
     t_sh 'cat x.hk | hk-inspect --header -'
     assert_json 'v["header"]["tensor_count"]' 2
     t_sh 'cat x.hk | TMPDIR=/nonexistent hk-inspect -'
-    assert_fails 2 'hk-inspect: standard input: cannot create a temporary file in /nonexistent: No such file'
+    assert_fails 2 'hk-inspect: standard input: cannot create a temporary file in /nonexistent (TMPDIR): No such file'
     t_sh 'printf "" | hk-inspect -'
     assert_fails 1 'standard input: '
 }
@@ -330,7 +330,7 @@ version +1.0'
 @test "a full disk is an error, a reader that leaves is not" {
     mkhk x.hk '{"metadata":[["k","bytes",{"zero":1000000}]]}'
     t_sh 'hk-inspect --full x.hk >/dev/full'
-    assert_fails 2 'hk-inspect: standard output: No space left on device'
+    assert_fails 2 'hk-inspect: standard output: cannot write: No space left on device'
     t bash -c 'hk-inspect --full x.hk x.hk x.hk | head -c 10; echo " ${PIPESTATUS[0]}"'
     assert_err ''
     assert_out '{"file":"x 0'

@@ -350,7 +350,7 @@ PY
     t hk-meta set absent general.name x
     assert_fails 2 'hk-meta: absent: cannot open for writing: No such file'
     t hk-meta set - general.name x
-    assert_fails 2 'standard input cannot be edited'
+    assert_fails 2 'standard input: cannot be changed in place'
     mkhk shard.hk --set header.split_count=2
     t hk-meta set shard.hk k v
     assert_fails 1 'is shard 1 of 2, and no index names it'

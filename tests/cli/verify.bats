@@ -300,7 +300,7 @@ PY
 @test "a full disk is an error, a reader that leaves is not" {
     mkhk x.hk
     t_sh 'hk-verify x.hk >/dev/full'
-    assert_fails 2 'hk-verify: standard output: No space left on device'
+    assert_fails 2 'hk-verify: standard output: cannot write: No space left on device'
     t bash -c 'hk-verify x.hk x.hk | head -c 5; echo " ${PIPESTATUS[0]}"'
     assert_out '{"fil 0'
     assert_err ''

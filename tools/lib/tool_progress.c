@@ -40,7 +40,7 @@ void tool_progress_end(void)
 /* Short work shows nothing. */
 void tool_progress(const char *label, uint64_t done, uint64_t all)
 {
-    static const double patience = 0.5, interval = 0.1;
+    static const double patience = 0.25, interval = 0.1;
     if (tool_quiet() || !isatty(STDERR_FILENO))
         return;
     if (all > 0 && done >= all) {
