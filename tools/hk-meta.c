@@ -339,6 +339,9 @@ static const struct command *find_command(const struct tool_args *a)
             return &commands[i];
         tool_nearest_try(&s, hk_bytes_of(commands[i].name));
     }
+    if (access(a->operands[0], F_OK) == 0)
+        tool_usage("need a command before %s: list, get, set, delete, import or export",
+                   a->operands[0]);
     tool_usage("no command %s%s", a->operands[0], tool_nearest_hint(&s, ""));
 }
 
