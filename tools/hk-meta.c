@@ -105,7 +105,7 @@ static int get_key(const struct hk_file *f, const struct job *j)
     }
     enum meta_type type = meta_type_of(kv);
     if (j->typed)
-        tool_json_print(meta_json(kv), stdout);
+        tool_json_print(metadata_typed_value(kv, true), stdout);
     else if (j->json)
         tool_json_print(metadata_value(kv, true), stdout);
     else if (type == META_STRING || type == META_JSON)

@@ -56,9 +56,18 @@ sound() {
     t_sh 'hk-meta get x.hk raw | od -An -tx1'
     assert_out ' 00 ff'
     t hk-meta get --typed x.hk raw
-    assert_out '{"type":"bytes","base64":"AP8="}'
+    assert_out '{"type":"bytes","value":{"bytes":2,"hex":"00ff"}}'
     t hk-meta get --typed x.hk j
-    assert_out '{"type":"json","value":"{\"a\": 1}"}'
+    assert_out '{"type":"json","value":{"a":1}}'
+    cp "$FIX/models/stories260K-f16.gguf" model.gguf
+    for f in x.hk model.gguf; do
+        t_sh 'hk-meta list --typed --full "$1"' "$f"
+        hk-meta list "$f" | json - '"\n".join(v["metadata"])' | while read -r k; do
+            [[ $(json - "v['metadata']['$k']" <<<"$output") == "$(hk-meta get --typed "$f" "$k" | json - v)" ]] || fail "$f $k"
+        done
+    done
+    t hk-meta get --typed model.gguf llama.attention.layer_norm_rms_epsilon
+    assert_out '{"type":"f32","value":1e-05}'
     t hk-meta get x.hk none
     assert_fails 1 'hk-meta: x.hk: no key none'
 }

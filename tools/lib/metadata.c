@@ -154,15 +154,17 @@ const char *metadata_type_name(const struct hk_kv *kv)
     return hk_meta_type_name(kv->type);
 }
 
-static json_t *metadata_member(const struct hk_kv *kv, bool full, bool typed)
+json_t *metadata_typed_value(const struct hk_kv *kv, bool full)
 {
-    json_t *value = metadata_value(kv, full);
-    if (!typed)
-        return value;
     json_t *v = json_object();
     tool_json_set(v, "type", json_string(metadata_type_name(kv)));
-    tool_json_set(v, "value", value);
+    tool_json_set(v, "value", metadata_value(kv, full));
     return v;
+}
+
+static json_t *metadata_member(const struct hk_kv *kv, bool full, bool typed)
+{
+    return typed ? metadata_typed_value(kv, full) : metadata_value(kv, full);
 }
 
 void metadata_put(const struct hk_file *f, bool full, bool typed, struct tool_json_out *o)

@@ -6,6 +6,8 @@
 
 /* The value of KV as JSON. FULL: nothing is summarised. */
 json_t *metadata_value(const struct hk_kv *kv, bool full);
+/* The same as {"type","value"}. */
+json_t *metadata_typed_value(const struct hk_kv *kv, bool full);
 /* Element I, which must be below count. */
 json_t *metadata_element(const struct hk_array *a, uint32_t i);
 /* Pair I's key as the name of a member that occurs once; the caller's to free. */

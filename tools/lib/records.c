@@ -23,12 +23,15 @@ struct hk_record_state *record_states(const struct hk_file *f)
 
 static const char *const metric_names[] = {"loss", "acc", "pass", "custom"};
 
-static json_t *record_metrics_json(const struct hk_record *r)
+static void put_record_metrics(struct tool_json_out *o, const struct hk_record *r)
 {
-    json_t *v = json_object();
-    for (size_t i = 0; i < 4; i++)
-        tool_json_set(v, metric_names[i], tool_json_float(r->metrics[i]));
-    return v;
+    tool_json_enter(o, "metrics", '{');
+    for (size_t i = 0; i < 4; i++) {
+        char text[32];
+        tool_float_text(r->metrics[i], text);
+        tool_json_put_again(o, metric_names[i], text);
+    }
+    tool_json_leave(o, '}');
 }
 
 /* Digest and lineage read payloads; they fail for want of memory only. */
@@ -58,7 +61,7 @@ static void put_record_json(struct tool_json_out *o, const struct hk_file *f, si
     tool_json_put(o, "timestamp", tool_json_uint(r->timestamp));
     tool_json_put(o, "active", json_boolean(r->flags & HK_RECORD_ACTIVE));
     tool_json_put(o, "compressed", json_boolean(r->flags & HK_RECORD_COMPRESSED));
-    tool_json_put(o, "metrics", record_metrics_json(r));
+    put_record_metrics(o, r);
     tool_json_put(o, "offset", tool_json_uint(r->offset));
     tool_json_put(o, "size", tool_json_uint(r->data_size));
     tool_json_put(o, "parent_hash", tool_json_hex(r->parent_hash, sizeof r->parent_hash));
