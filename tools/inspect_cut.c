@@ -8,27 +8,37 @@
 
 #include "tools/inspect.h"
 
-/* Address space for a file of any size that there is. */
-static const size_t ROOM = sizeof(size_t) > 4 ? (size_t)1 << 44 : (size_t)1 << 30;
+/* Address space for the whole of a file of which SIZE bytes are there. More than that cut off is
+ * not looked for: emulated processors pay for address space. */
+static size_t room_for_whole(uint64_t size)
+{
+    enum { TIMES = 4096, LEAST = 64 << 20 };
+    const uint64_t most = sizeof(size_t) > 4 ? (uint64_t)1 << 44 : (uint64_t)1 << 30;
+    const uint64_t room = size < most / TIMES ? size * TIMES : most;
+    return (size_t)(room > LEAST ? room : LEAST);
+}
 
 static enum hk_status map_with_zeros(const char *path, struct hk_bytes *out, uint64_t *size)
 {
     struct stat st;
+    size_t room = 0;
+    uint8_t *p = MAP_FAILED;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return HK_E_IO;
-    uint8_t *p = MAP_FAILED;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size < ROOM)
-        p = mmap(NULL, ROOM, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+        room = room_for_whole((uint64_t)st.st_size);
+    if (room > 0 && room > (uint64_t)st.st_size)
+        p = mmap(NULL, room, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p != MAP_FAILED &&
         mmap(p, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
-        munmap(p, ROOM);
+        munmap(p, room);
         p = MAP_FAILED;
     }
     close(fd);
     if (p == MAP_FAILED)
         return HK_E_IO;
-    *out = (struct hk_bytes){p, ROOM};
+    *out = (struct hk_bytes){p, room};
     *size = (uint64_t)st.st_size;
     return HK_OK;
 }
@@ -49,7 +59,7 @@ static uint64_t safetensors_length(struct hk_bytes bytes, uint64_t size)
             end = (uint64_t)last;
     }
     json_decref(header);
-    return end > 0 && end < ROOM - 8 - n ? 8 + n + end : 0;
+    return end > 0 && end < bytes.n - 8 - n ? 8 + n + end : 0;
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
