@@ -61,8 +61,8 @@ static enum hk_status choose_piece_rows(const struct job *j, struct dequant_piec
     uint64_t to = j->to == UINT64_MAX ? rows : j->to;
     if (j->from > to || to > rows)
         return hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
-                       "tensor %.*s has %llu rows: %llu:%llu is out of range",
-                       HK_STR(p->tensor->name), (unsigned long long)rows,
+                       "tensor %.*s has %llu row%s: %llu:%llu is out of range",
+                       HK_STR(p->tensor->name), (unsigned long long)rows, rows == 1 ? "" : "s",
                        (unsigned long long)j->from, (unsigned long long)to);
     p->first = j->from;
     p->rows = to - j->from;

@@ -360,7 +360,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < args.operand_count; i++)
         tool_use_input("FILE", args.operands[i]);
     int status = TOOL_OK;
-    for (int i = 0; i < args.operand_count && !ferror(stdout); i++)
+    for (int i = 0; i < args.operand_count && !ferror(stdout); i++) {
+        if (i > 0 && c.table)
+            putchar('\n');
         status = tool_worse(status, inspect_model(args.operands[i], &c));
+    }
     return tool_end(status);
 }

@@ -100,9 +100,9 @@ screen() {
     pipe 'hk-diff - /dev/stdin <m.hk' 2 $'hk-diff: A - and B /dev/stdin are both standard input (try --help)\n'
     pipe 'hk-meta set - k v <m.hk' 2 $'hk-meta: standard input: cannot be changed in place; name a file\n'
     pipe 'hk-rollback <(cat m.hk) 0 2>&1 | sed s/[0-9][0-9]*/N/' 0 \
-        $'hk-rollback: /dev/fd/N: is a descriptor, which cannot be changed in place; name a file\n'
+        $'hk-rollback: /dev/fd/N: a descriptor cannot be changed in place; name a file\n'
     pipe 'hk-append --eval - --name e /dev/null <<<{}' 2 \
-        $'hk-append: /dev/null: is a device, which cannot be changed in place; name a file\n'
+        $'hk-append: /dev/null: a device cannot be changed in place; name a file\n'
 }
 
 @test "mistakes" {
@@ -127,6 +127,7 @@ screen() {
         'ends it' 'Once upon a time\n^D'
     screen 'echo Once upon a time | hk-run -q -n 12 m.hk' "$TEXT"$'\n''status 0'
     screen 'hk-inspect m.hk' 'file +m.hk.*parameters +260.03 thousand.*size +[0-9.]+ KiB, hk'$'\n''status 0'
+    screen 'hk-inspect m.hk model.gguf' $'file +m.hk.*, hk\n\nfile +model.gguf.*, gguf\nstatus 0'
     screen 'hk-log m.hk' $'\\{\n  "file": "m.hk",\n  "records": \\[\\]\n\\}\nstatus 0'
     screen 'hk-rollback m.hk 0' $'\\{\n  "file": "m.hk",.*\n\\}\nstatus 0'
     screen 'hk-inspect --tensors m.hk | head -c 14' '\{"file":"m.hk"status 0'

@@ -86,7 +86,7 @@ void tool_check_in_place(const char *path)
     if (tool_is_standard(path))
         tool_warn(path, "cannot be changed in place; name a file");
     else
-        tool_warn(path, "is %s, which cannot be changed in place; name a file", what);
+        tool_warn(path, "%s cannot be changed in place; name a file", what);
     exit(TOOL_TROUBLE);
 }
 
