@@ -57,6 +57,15 @@ END
     done
 }
 
+@test "--version is one line" {
+    for p in $(programs); do
+        t "$p" --version
+        assert_status 0
+        assert_out_like "^$p [0-9]+\\.[0-9]+\\.[0-9]+$"
+        assert_err ''
+    done
+}
+
 @test "an option that is mistyped names the one that was meant; no operand is one line" {
     for p in $(programs); do
         t "$p" --quie
@@ -100,6 +109,33 @@ steady() {
         done
         rm -f want.out
     done < <(commands)
+}
+
+@test "keys, signatures, lists, payloads, metadata and bases are read from pipes and FIFOs too" {
+    hk-sign -q -f --key key.pem m.hk
+    hk-hash m.hk >list
+    hk-meta export m.hk >metadata
+    mkfifo fifo
+    cat >inputs <<'END'
+key.pub|hk-verify --key F --signature m.hk.sig m.hk
+m.hk.sig|hk-verify --key key.pub --signature F m.hk
+key.pem|hk-sign --key F -o - m.hk
+list|hk-hash --check F | tail -1
+metadata|cp m.hk c.hk && hk-meta import c.hk F && cmp c.hk m.hk && echo same
+eval.json|cp m.hk c.hk && SOURCE_DATE_EPOCH=1 hk-append --eval F --name n c.hk && sha256sum <c.hk
+model.hk|hk-diff F m.hk
+model.hk|hk-convert -f --base F "$FIX/adapter" a.gguf && sha256sum <a.gguf
+END
+    while IFS='|' read -r file line; do
+        bash -c "${line//F /"$file" }" >want 2>&1 || :
+        [[ -s want ]] || fail "$line: no output"
+        for way in "<(cat $file)" fifo - /dev/stdin; do
+            run="${line//F /$way }"
+            [[ $way != fifo ]] || run="{ cat $file >fifo & } ; $run"
+            timeout 20 bash -c "$run" <"$file" >got 2>&1 || :
+            cmp <(steady <want) <(steady <got) >&2 || fail "$run: $(head -c 600 got)"
+        done
+    done <inputs
 }
 
 @test "what is changed in place is a file: everything else is refused by name, and left alone" {
