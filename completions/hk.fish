@@ -3,7 +3,8 @@
 function __hk_complete
     set -l words (commandline -opc) (commandline -ct)
     set -l current $words[-1]
-    for line in (command $words[1] --complete $words[2..-1] 2>/dev/null)
+    set -l given (string replace -r '^~/' "$HOME/" -- $words[2..-1])
+    for line in (command $words[1] --complete $given 2>/dev/null)
         switch $line
             case :models
                 set -l paths (__fish_complete_path $current)

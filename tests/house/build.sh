@@ -80,6 +80,12 @@ for program in "$root"/usr/bin/hk-*; do
 done
 works 'zsh finds its completion' grep -q '^#compdef hk hk-append' "$root/usr/share/zsh/site-functions/_hk"
 
+if command -v man >/dev/null; then
+    same 'man finds its page' "$root/usr/share/man/man1/hk-run.1" "$(man -M "$root/usr/share/man" -w hk-run)"
+else
+    skip 'man finds its page' 'SKIPPED: no man'
+fi
+
 # A distribution's folders, stripped.
 debian="LIBDIR=/usr/lib/x86_64-linux-gnu MANDIR=/usr/share/hk-man"
 # shellcheck disable=SC2086 # a list of settings
@@ -99,6 +105,14 @@ works 'make uninstall' build uninstall $debian DESTDIR="$work/debian"
 same 'it leaves what is not ours' 'usr/bin/other usr/lib/x86_64-linux-gnu/other' \
     "$(cd "$work/debian" && find . ! -type d | sed 's:^\./::' | sort | paste -sd' ')"
 none 'and no folder of ours' "$(find "$work/debian" -name hk)"
+outside="BINDIR=/srv/hk/bin LIBDIR=/opt/odd/lib64"
+# shellcheck disable=SC2086 # a list of settings
+works 'make install with folders outside PREFIX' build install $outside DESTDIR="$work/outside"
+same 'places as many files as in it' "$(find "$root" ! -type d | wc -l)" "$(find "$work/outside" ! -type d | wc -l)"
+works 'its programs find their libraries' "$work/outside/srv/hk/bin/hk-run" --version
+# shellcheck disable=SC2086 # a list of settings
+build uninstall $outside DESTDIR="$work/outside" >/dev/null 2>&1
+none 'make uninstall leaves no file of them' "$(find "$work/outside" ! -type d)"
 build all >/dev/null 2>&1
 
 none 'nothing installed knows where it was built' "$(grep -rlF "$work" "$root/usr/lib/pkgconfig" "$root/usr/include")"
@@ -127,6 +141,10 @@ export PKG_CONFIG_PATH="$root/usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 works 'a program builds against the shared library' \
     "$CC" -o shared user.c $(pkg-config --cflags --libs hkfmt)
 works 'and runs with it' env LD_LIBRARY_PATH="$root/usr/lib" ./shared
+# shellcheck disable=SC2046 # lists of options
+works 'so does one in C++' g++ -o shared-cc tests/house/embed.cc $(pkg-config --cflags --libs hkfmt)
+works 'and runs with it' env LD_LIBRARY_PATH="$root/usr/lib" \
+    ./shared-cc tests/fixtures/models/stories260K-f16.gguf written.hk
 works 'by its soname' sh -c 'readelf -d shared | grep -qF "[libhkfmt.so.0]"'
 # shellcheck disable=SC2046 # lists of options
 works 'a program builds against the static library' \

@@ -14,6 +14,9 @@ hk-convert -q tests/fixtures/models/stories260K-f16.gguf "$work/m.hk" &&
 cd "$work" || exit 2
 mkdir folder
 touch other.txt
+cp m.hk 'folder/a model.hk'
+HOME=$work/folder
+export HOME
 
 programs=$(cd "$bin" && printf '%s\n' hk hk-* | sort)
 
@@ -58,6 +61,10 @@ for shell in bash zsh fish; do
     same "$shell: directories" folder "$(ask $shell hk-dequant --all '')"
     same "$shell: adapters of the file" timmy "$(ask $shell hk-run m.hk --adapter '')"
     same "$shell: of a file behind an option" timmy "$(ask $shell hk-log --table m.hk -x ti)"
+    same "$shell: of a file whose name is escaped" timmy "$(ask $shell hk-run 'folder/a\ model.hk' --adapter '')"
+    same "$shell: or quoted" timmy "$(ask $shell hk-run "'folder/a model.hk'" --adapter '')"
+    # shellcheck disable=SC2088 # for the completion to expand
+    same "$shell: or below ~" timmy "$(ask $shell hk-run '~/a\ model.hk' --adapter '')"
     same "$shell: keys" "$(printf 'general.architecture\ngeneral.author')" "$(ask $shell hk-meta get m.hk general.a)"
     same "$shell: tensors" blk.0.attn_q.weight "$(ask $shell hk-dequant m.hk blk.0.attn_q)"
     same "$shell: commands" "$(printf 'delete\nexport\nget\nimport\nlist\nset')" "$(ask $shell hk-meta '')"
@@ -67,5 +74,25 @@ for shell in bash zsh fish; do
     none "$shell: nothing for a prompt" "$(ask $shell hk-run m.hk '')"
 done
 same 'bash: the value of --name=value' q8 "$(ask bash hk-run --activations = q)"
+hk-meta set m.hk a:b:c x || exit 2
+same 'bash: what follows a colon, which is a word for bash' b:c "$(ask bash hk-meta get m.hk a : b)"
+# shellcheck disable=SC2016 # for nobody to expand
+ask bash hk-run '$(touch ran)`touch ran`' --adapter '' >/dev/null
+works 'bash: nothing that is typed is run' test ! -e ran
+
+# typed WORDS: the line that an interactive zsh, with its own completion system, makes of them and a tab.
+typed() {
+    # shellcheck disable=SC2016 # for zsh to expand
+    timeout 60 zsh -f -c 'zmodload zsh/zpty && zpty z zsh -f -i && { zpty -r -m z out "*[%#] *"
+        zpty -w z "PS1=; unset zle_bracketed_paste; fpath=($1 \$fpath); autoload -U compinit; compinit -u -D
+            preexec() { print -r \"LINE<\$1>\"; exit }; print RE\"\"ADY"
+        zpty -r -m z out "*READY*" && zpty -w z "$2"$'\''\t'\'' && zpty -r -m z out "*LINE<*>*" && print -r "$out" }' \
+        zsh "$scripts" "$1" | sed -n 's/.*LINE<\([^>]*[^ >]\) *>.*/\1/p'
+}
+if command -v zsh >/dev/null; then
+    same 'an interactive zsh completes options' 'hk-inspect --appendix' "$(typed 'hk-inspect --app')"
+    same 'files' 'hk-inspect m.hk' "$(typed 'hk-inspect m')"
+    same 'and adapters' 'hk-run m.hk --adapter timmy' "$(typed 'hk-run m.hk --adapter t')"
+fi
 none 'no name that would be taken for two lines' "$(hk-meta --complete get m.hk 'bad')"
 finish
