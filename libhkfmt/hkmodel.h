@@ -41,6 +41,24 @@ struct hk_model_facts {
  * number of tensors. */
 HK_API void hk_model_facts(const struct hk_file *f, struct hk_model_facts *out);
 
+/* ---- files that end too early ---- */
+
+struct hk_cut {
+    uint64_t size;         /* bytes that are there */
+    uint64_t needed;       /* that there would be at least; 0: the tables are cut too */
+    size_t tensors;        /* those in the table whose bytes are not all there */
+    struct hk_bytes first; /* name of the first of them */
+};
+
+/* Open a file that hk_open() refuses because it ends too early, to show what is left: header,
+ * metadata and tensors are as many as are whole; the header's counts are those that there were,
+ * where it has them (not in safetensors). hk_tensor_data() and its like are empty for what is not
+ * there, and nothing hashes or converts it; a data_offset is HK_NO_OFFSET where the end of the
+ * table would say it. Any other fault is an error, as in hk_open(), but for sections that overlap.
+ */
+HK_API HK_MUST enum hk_status hk_open_cut(struct hk_file **out, const char *path,
+                                          struct hk_cut *cut, struct hk_error *err);
+
 /* ---- models: hyperparameters, ropes, tensors ---- */
 
 /* Name of the I-th architecture that is known; NULL past the last. */

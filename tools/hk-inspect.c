@@ -110,7 +110,8 @@ static json_t *inspected_tensor_json(const struct hk_file *f, const struct hk_te
     tool_json_set(v, "shape", tool_json_uints(t->shape, t->ndim));
     tool_json_set(v, "layout", tool_json_text(hk_layout_name(t->layout)));
     tool_json_set(v, "sparsity", tool_json_text(hk_sparsity_name(t->sparsity)));
-    tool_json_set(v, "offset", tool_json_uint(t->data_offset));
+    tool_json_set(v, "offset",
+                  t->data_offset != HK_NO_OFFSET ? tool_json_uint(t->data_offset) : json_null());
     tool_json_set(v, "size", tool_json_uint(t->data_size));
     tool_json_set(v, "scale_offset", tool_json_uint(t->scale_offset));
     tool_json_set(v, "scale_size", tool_json_uint(t->scale_size));
@@ -131,19 +132,19 @@ static json_t *files_json(const struct hk_file *f)
     return v;
 }
 
-static json_t *cut_json(const struct inspect_cut *cut)
+static json_t *cut_json(const struct hk_cut *cut)
 {
     json_t *v = json_object();
     tool_json_set(v, "size", tool_json_uint(cut->size));
-    tool_json_set(v, "needed", tool_json_uint(cut->needed));
+    tool_json_set(v, "needed", tool_json_known(cut->needed));
     tool_json_set(v, "tensors", tool_json_uint(cut->tensors));
-    tool_json_set(v, "first", tool_json_bytes(cut->first));
+    tool_json_set(v, "first", cut->tensors > 0 ? tool_json_bytes(cut->first) : json_null());
     return v;
 }
 
 /* Member by member: a tree of a million tensors would take gigabytes. CUT may be NULL. */
-static void print_model_json(const struct hk_file *f, const char *name,
-                             const struct inspect_cut *cut, const struct choice *c)
+static void print_model_json(const struct hk_file *f, const char *name, const struct hk_cut *cut,
+                             const struct choice *c)
 {
     struct tool_json_out o;
     tool_json_begin(&o, stdout);
@@ -157,7 +158,7 @@ static void print_model_json(const struct hk_file *f, const char *name,
     if (cut != NULL)
         tool_json_put(&o, "cut", cut_json(cut));
     if (c->sections & INSPECT_SUMMARY)
-        inspect_put_summary(&o, f);
+        inspect_put_summary(&o, f, cut);
     if (c->sections & INSPECT_HEADER)
         tool_json_put(&o, "header", header_json(f));
     if (c->sections & INSPECT_METADATA)
@@ -256,14 +257,17 @@ static void print_tensor_table(const struct hk_file *f)
         tool_cell(&t, "%s", hk_type_info(tensor->type)->name);
         tensor_shape_cell(&t, tensor);
         tool_cell(&t, "%s", tool_human_size(bytes, size));
-        tool_cell(&t, "%llu", (unsigned long long)tensor->data_offset);
+        if (tensor->data_offset != HK_NO_OFFSET)
+            tool_cell(&t, "%llu", (unsigned long long)tensor->data_offset);
+        else
+            tool_cell(&t, "unknown");
         tensor_form_cell(&t, tensor);
     }
     tool_table_print(&t, stdout);
 }
 
 /* CUT may be NULL. */
-static void print_tables(const struct hk_file *f, const char *name, const struct inspect_cut *cut,
+static void print_tables(const struct hk_file *f, const char *name, const struct hk_cut *cut,
                          const struct choice *c)
 {
     if (c->sections & INSPECT_SUMMARY)
@@ -290,7 +294,7 @@ static void print_tables(const struct hk_file *f, const char *name, const struct
 
 /* ---- the program ---- */
 
-static void print_model(const struct hk_file *f, const char *path, const struct inspect_cut *cut,
+static void print_model(const struct hk_file *f, const char *path, const struct hk_cut *cut,
                         const struct choice *c)
 {
     if (c->table)
@@ -303,7 +307,8 @@ static int inspect_model(const char *path, const struct choice *c)
 {
     struct hk_file *f;
     struct hk_error err;
-    struct inspect_cut cut;
+    struct hk_cut cut;
+    struct tool_input in;
     if (tool_open(&f, path, &err) == HK_OK) {
         if (c->sections & INSPECT_METADATA)
             tool_tell_defaults(path, f);
@@ -311,7 +316,8 @@ static int inspect_model(const char *path, const struct choice *c)
         hk_close(&f);
         return TOOL_OK;
     }
-    if (!tool_is_standard(path) && inspect_open_cut(&f, path, &cut) == HK_OK) {
+    if (tool_input(&in, path, TOOL_NEED_MODEL, NULL) == HK_OK &&
+        hk_open_cut(&f, in.path, &cut, NULL) == HK_OK) {
         print_model(f, path, &cut, c);
         hk_close(&f);
     }

@@ -114,23 +114,53 @@ static void size_line(struct tool_table *t, const struct hk_file *f, uint64_t by
         tool_cell(t, "%s, %s", tool_human_size(bytes, size), format);
 }
 
-static void cut_line(struct tool_table *t, const struct inspect_cut *cut)
+static void cut_line(struct tool_table *t, const struct hk_file *f, const struct hk_cut *cut)
 {
+    const struct hk_header *h = hk_file_header(f);
+    char line[320];
+    int n = snprintf(line, sizeof line, "ends after %llu", (unsigned long long)cut->size);
+    if (cut->needed == 0 && hk_file_format(f) == HK_FORMAT_SAFETENSORS) /* which has no counts */
+        n += snprintf(line + n, sizeof line - (size_t)n,
+                      " bytes, within its tables: %zu keys and %zu tensors are there",
+                      hk_kv_count(f), hk_tensor_count(f));
+    else if (cut->needed == 0)
+        n += snprintf(
+            line + n, sizeof line - (size_t)n,
+            " bytes, within its tables: %zu of %llu keys and %zu of %llu tensors are there",
+            hk_kv_count(f), (unsigned long long)h->metadata_kv_count, hk_tensor_count(f),
+            (unsigned long long)h->tensor_count);
+    else
+        n += snprintf(line + n, sizeof line - (size_t)n, " of %s%llu bytes",
+                      cut->needed == h->appendix_offset ? "more than " : "",
+                      (unsigned long long)cut->needed);
+    if (cut->needed > 0 && cut->tensors > 0)
+        n += snprintf(line + n, sizeof line - (size_t)n, "; %zu tensor%s not whole, from %.*s on",
+                      cut->tensors, cut->tensors == 1 ? " is" : "s are", HK_STR(cut->first));
     tool_cell(t, "cut");
-    tool_cell(t, "ends after %llu of %llu bytes; %zu tensor%s not whole, from %.*s on",
-              (unsigned long long)cut->size, (unsigned long long)cut->needed, cut->tensors,
-              cut->tensors == 1 ? " is" : "s are", HK_STR(cut->first));
+    tool_cell_bytes(t, (struct hk_bytes){(const uint8_t *)line, (size_t)n}, 0);
 }
 
-void inspect_print_summary(const struct hk_file *f, const char *name, const struct inspect_cut *cut)
+/* What F says of its model. Of tables that are cut the sums of all tensors are not known. */
+static void read_facts(const struct hk_file *f, const struct hk_cut *cut, struct hk_model_facts *m)
+{
+    hk_model_facts(f, m);
+    if (cut == NULL || cut->needed > 0)
+        return;
+    m->params = m->bytes = 0;
+    m->shares = 0;
+    m->type = NULL;
+}
+
+void inspect_print_summary(const struct hk_file *f, const char *name, const struct hk_cut *cut)
 {
     struct tool_table t = {.columns = 2, .right = "ll"};
     struct hk_model_facts m;
-    hk_model_facts(f, &m);
+    read_facts(f, cut, &m);
     text_line(&t, "file", hk_bytes_of(name));
     text_line(&t, "name", m.name);
     text_line(&t, "family", m.architecture);
-    params_line(&t, m.params);
+    if (cut == NULL || cut->needed > 0)
+        params_line(&t, m.params);
     if (m.type != NULL)
         type_line(&t, &m);
     layers_line(&t, &m);
@@ -139,7 +169,7 @@ void inspect_print_summary(const struct hk_file *f, const char *name, const stru
     history_line(&t, f);
     size_line(&t, f, cut != NULL ? cut->size : hk_file_size(f));
     if (cut != NULL)
-        cut_line(&t, cut);
+        cut_line(&t, f, cut);
     tool_table_print(&t, stdout);
 }
 
@@ -175,15 +205,16 @@ static json_t *text_or_null(struct hk_bytes text)
     return text.n > 0 ? tool_json_bytes(text) : json_null();
 }
 
-void inspect_put_summary(struct tool_json_out *o, const struct hk_file *f)
+void inspect_put_summary(struct tool_json_out *o, const struct hk_file *f, const struct hk_cut *cut)
 {
+    const bool known = cut == NULL || cut->needed > 0;
     struct hk_model_facts m;
-    hk_model_facts(f, &m);
+    read_facts(f, cut, &m);
     tool_json_enter(o, "summary", '{');
     tool_json_put(o, "name", text_or_null(m.name));
     tool_json_put(o, "family", text_or_null(m.architecture));
-    tool_json_put(o, "params", tool_json_uint(m.params));
-    tool_json_put(o, "size", tool_json_uint(m.bytes));
+    tool_json_put(o, "params", known ? tool_json_uint(m.params) : json_null());
+    tool_json_put(o, "size", known ? tool_json_uint(m.bytes) : json_null());
     tool_json_put(o, "bits_per_weight",
                   m.params > 0 ? tool_json_double(bits_of_weight(&m)) : json_null());
     tool_json_put(o, "type", tool_json_text(m.type));

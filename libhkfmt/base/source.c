@@ -49,6 +49,8 @@ enum hk_status hk_source_read(const struct hk_source *s, void *p, size_t n, uint
 enum hk_status hk_source_copy(const struct hk_source *s, struct hk_arena *arena,
                               struct hk_bytes *out, uint64_t at, uint64_t n, struct hk_error *err)
 {
+    const uint64_t left = at < s->size ? s->size - at : 0;
+    n = n < left ? n : left;
     uint8_t *p = n > SIZE_MAX ? NULL : hk_arena_block(arena, (size_t)n);
     if (p == NULL)
         return hk_fail_nomem(err);

@@ -22,7 +22,7 @@ struct hk_source {
 /* Copy N bytes at offset AT, which lie before SIZE. HK_E_IO: the file has become shorter. */
 enum hk_status hk_source_read(const struct hk_source *s, void *p, size_t n, uint64_t at,
                               struct hk_error *err);
-/* The same to memory of ARENA. */
+/* The same to memory of ARENA, or as many as lie before SIZE. */
 enum hk_status hk_source_copy(const struct hk_source *s, struct hk_arena *arena,
                               struct hk_bytes *out, uint64_t at, uint64_t n, struct hk_error *err);
 /* Whether the N bytes at AT, which lie before SIZE, are zero; unreadable ones are not. */

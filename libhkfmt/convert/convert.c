@@ -100,6 +100,8 @@ enum hk_status hk_prepare(struct hk_view **out, struct hk_file *f, enum hk_forma
     enum hk_status st = check_conversion(opt, err);
     struct hk_view *v = NULL;
     if (st == HK_OK)
+        st = hk_refuse_cut(f, err);
+    if (st == HK_OK)
         st = hk_check_history(f, to, opt, err);
     if (st == HK_OK && row->view != NULL)
         st = row->view(&v, f, opt, err);

@@ -5,6 +5,7 @@
 #include "libhkfmt/base/format_list.h"
 #include "libhkfmt/convert/write_hk.h"
 #include "libhkfmt/gguf/gguf.h"
+#include "libhkfmt/hk/scan.h"
 #include "libhkfmt/safetensors/st.h"
 
 static const struct hk_shard_rules hk_shards = {
@@ -35,8 +36,9 @@ static const struct hk_shard_rules safetensors_shards = {
 };
 
 static const struct hk_format_row rows[] = {
-#define X(symbol, name, extension, traits, begins, parse, parse_start, view, write, shards)        \
-    [HK_FORMAT_##symbol] = {parse, parse_start, view, write, shards},
+#define X(symbol, name, extension, traits, begins, parse, parse_start, parse_cut, view, write,     \
+          shards)                                                                                  \
+    [HK_FORMAT_##symbol] = {parse, parse_start, parse_cut, view, write, shards},
     HK_FORMATS(X)
 #undef X
 };

@@ -26,6 +26,7 @@ struct hk_view;
 struct hk_format_row { /* columns of base/format_list.h */
     enum hk_status (*parse)(struct hk_file *f, struct hk_error *err);
     enum hk_status (*parse_start)(struct hk_file *f, bool *short_of, struct hk_error *err);
+    enum hk_status (*parse_cut)(struct hk_file *f, bool *whole, struct hk_error *err);
     enum hk_status (*view)(struct hk_view **out, struct hk_file *f,
                            const struct hk_convert_options *opt, struct hk_error *err);
     enum hk_status (*write)(struct hk_file *f, const struct hk_convert_options *opt,

@@ -74,13 +74,16 @@ enum hk_status hk_view_range(struct hk_view **out, struct hk_file *from, size_t 
     if (from->stream != NULL)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET,
                        "this conversion needs a file, a stream will not do");
+    enum hk_status st = hk_refuse_cut(from, err);
+    if (st != HK_OK)
+        return st;
     struct hk_view *v = calloc(1, sizeof *v);
     if (v == NULL || (v->file = calloc(1, sizeof *v->file)) == NULL) {
         free(v);
         return hk_fail_nomem(err);
     }
     v->from = from;
-    enum hk_status st = fill_view(v, first, count, err);
+    st = fill_view(v, first, count, err);
     if (st != HK_OK) {
         hk_view_free(&v);
         return st;

@@ -85,6 +85,9 @@ enum hk_status hk_parse_gguf(struct hk_file *f, struct hk_error *err);
 /* The same of the bytes read so far. HK_E_RANGE with *SHORT_OF set: they end before the head does.
  */
 enum hk_status hk_parse_gguf_start(struct hk_file *f, bool *short_of, struct hk_error *err);
+/* The same of a file that ends too early, as far as it goes. *WHOLE: its table is; where it is not
+ * nothing is known of where tensors are. */
+enum hk_status hk_parse_gguf_cut(struct hk_file *f, bool *whole, struct hk_error *err);
 
 /* ---- conversion to GGUF (gguf/view.c, gguf/write.c) ---- */
 

@@ -363,3 +363,15 @@ enum hk_status hk_parse_gguf_start(struct hk_file *f, bool *short_of, struct hk_
 {
     return parse_gguf_head(f, true, short_of, err);
 }
+
+enum hk_status hk_parse_gguf_cut(struct hk_file *f, bool *whole, struct hk_error *err)
+{
+    bool short_of;
+    enum hk_status st = parse_gguf_head(f, true, &short_of, err);
+    *whole = st == HK_OK;
+    if (st == HK_OK || !short_of || f->header.metadata_offset == 0)
+        return st;
+    for (size_t i = 0; i < f->tensor_count; i++) /* they count from the end of the table */
+        f->tensors[i].data_offset = HK_NO_OFFSET;
+    return HK_OK;
+}

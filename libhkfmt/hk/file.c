@@ -181,9 +181,10 @@ const struct hk_tensor *hk_tensor_at(const struct hk_file *f, size_t i)
 static struct hk_bytes mapped_section(const struct hk_file *f, const struct hk_tensor *t,
                                       uint64_t offset, uint64_t size)
 {
-    if (f->stream != NULL || size == 0)
+    const struct hk_part *part = &f->parts[t->part];
+    if (f->stream != NULL || size == 0 || (f->cut && !range_ok(offset, size, part->size)))
         return (struct hk_bytes){0};
-    return (struct hk_bytes){f->parts[t->part].map + offset, (size_t)size};
+    return (struct hk_bytes){part->map + offset, (size_t)size};
 }
 
 struct hk_bytes hk_tensor_data(const struct hk_file *f, const struct hk_tensor *t)
@@ -199,6 +200,13 @@ struct hk_bytes hk_tensor_scales(const struct hk_file *f, const struct hk_tensor
 struct hk_bytes hk_tensor_residual(const struct hk_file *f, const struct hk_tensor *t)
 {
     return mapped_section(f, t, t->residual_offset, t->residual_size);
+}
+
+enum hk_status hk_refuse_cut(const struct hk_file *f, struct hk_error *err)
+{
+    return f->cut
+               ? hk_fail(err, HK_E_USE, HK_NO_OFFSET, "it ends too early, and was opened as such")
+               : HK_OK;
 }
 
 size_t hk_record_count(const struct hk_file *f)

@@ -41,6 +41,7 @@ struct hk_file {
     struct hk_ends ends;                /* of one .hk */
     uint64_t errors;       /* of one .hk: how many were found, but for those of its end */
     struct hk_arena arena; /* copies of what may move, and what a foreign reader had to make */
+    bool cut;              /* it ends too early (hk_open_cut()): payloads are not all there */
     struct hk_stream *stream;
     void (*free_stream)(struct hk_stream *stream); /* where there is one */
 };
@@ -50,6 +51,9 @@ struct hk_file {
 enum hk_status hk_map_fd(struct hk_part *out, int fd, struct hk_error *err);
 enum hk_status hk_map_path(struct hk_part *out, const char *path, struct hk_error *err);
 void hk_unmap(struct hk_part *part);
+
+/* HK_E_USE where F is cut, which payloads are not taken of. */
+enum hk_status hk_refuse_cut(const struct hk_file *f, struct hk_error *err);
 
 /* A file of one part, which it takes over (released on failure). NULL: out of memory. */
 struct hk_file *hk_file_of(struct hk_part *part);

@@ -282,6 +282,9 @@ static enum hk_status hash_wanted(const struct hk_file *f, const struct hk_hashe
 {
     if (f->stream != NULL)
         return hk_fail(err, HK_E_USE, HK_NO_OFFSET, "a stream has no bytes to go back to");
+    enum hk_status st = hk_refuse_cut(f, err);
+    if (st != HK_OK)
+        return st;
     struct plan p = {.f = f, .want = h, .hashing = {.progress = w->progress, .arg = w->arg}};
     const size_t tensors = f->tensor_count, most = f->part_count + SECTIONS * tensors;
     p.owners = calloc(tensors + 1, sizeof(const struct hk_tensor *));
@@ -290,7 +293,7 @@ static enum hk_status hash_wanted(const struct hk_file *f, const struct hk_hashe
     p.hashing.tasks = calloc(most + 1, sizeof *p.hashing.tasks);
     bool good =
         p.owners != NULL && p.sections != NULL && p.taken != NULL && p.hashing.tasks != NULL;
-    enum hk_status st = good ? plan_hashes(&p, err) : hk_fail_nomem(err);
+    st = good ? plan_hashes(&p, err) : hk_fail_nomem(err);
     if (st == HK_OK)
         st = run_hash_tasks(&p.hashing, w->loop, err);
     if (st == HK_OK)

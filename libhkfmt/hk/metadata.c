@@ -118,22 +118,24 @@ enum hk_status hk_scan_metadata(struct hk_scan *s, struct hk_error *err)
                   (unsigned long long)h->metadata_kv_count, (unsigned long long)h->metadata_size);
         return HK_OK;
     }
-    size_t count = (size_t)h->metadata_kv_count;
-    s->f->kvs = calloc(count + 1, sizeof *s->f->kvs);
-    if (s->f->kvs == NULL)
-        return hk_fail_nomem(err);
     enum hk_status st = hk_source_copy(s->src, &s->f->arena, &s->f->metadata, h->metadata_offset,
                                        h->metadata_size, err);
     if (st != HK_OK)
         return st;
+    const size_t count = (size_t)h->metadata_kv_count, most = s->f->metadata.n / HK_KV_FIXED;
+    s->f->kvs = calloc((count < most ? count : most) + 1, sizeof *s->f->kvs);
+    if (s->f->kvs == NULL)
+        return hk_fail_nomem(err);
     struct cursor c = {.base = s->f->metadata.p,
                        .at = h->metadata_offset,
-                       .end = h->metadata_offset + h->metadata_size,
+                       .end = h->metadata_offset + s->f->metadata.n,
                        .start = h->metadata_offset};
     for (size_t i = 0; i < count; i++) {
         struct hk_kv *kv = &s->f->kvs[i];
         uint64_t start = c.at;
         if (!take_pair(&c, kv)) {
+            if (s->cut && s->f->metadata.n < h->metadata_size)
+                return HK_OK;
             w.offset = start;
             hk_report(s->r, HK_FAULT_METADATA_COUNT, &w,
                       "metadata pair %zu of %zu ends past the metadata section", i, count);

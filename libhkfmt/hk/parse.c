@@ -267,3 +267,31 @@ enum hk_status hk_parse(struct hk_file *f, const struct hk_source *src, bool tho
     }
     return st;
 }
+
+/* What overlaps what is not asked: its bytes are not read. */
+enum hk_status hk_parse_cut(struct hk_file *f, bool *whole, struct hk_error *err)
+{
+    const struct hk_part *part = &f->parts[0];
+    const struct hk_source src = {.fd = part->fd, .size = part->size};
+    struct hk_capture capture = {.err = err};
+    const struct hk_reporter reporter = {hk_capture_fault, &capture};
+    struct hk_scan s = {.f = f,
+                        .src = &src,
+                        .size = INT64_MAX,
+                        .r = &reporter,
+                        .appendix_end = src.size,
+                        .cut = true};
+    bool good = src.size >= HK_HEADER_SIZE;
+    f->format = HK_FORMAT_HK;
+    enum hk_status st = good ? hk_scan_header(&s, &good, err)
+                             : hk_fail(err, HK_E_RANGE, src.size, "the header is not all there");
+    if (st == HK_OK && good)
+        st = hk_scan_metadata(&s, err);
+    if (st == HK_OK && good)
+        st = hk_scan_toc(&s, err);
+    if (st == HK_OK && good)
+        st = hk_scan_appendix(&s, err);
+    *whole =
+        f->kv_count == f->header.metadata_kv_count && f->tensor_count == f->header.tensor_count;
+    return st != HK_OK ? st : capture.status;
+}

@@ -348,7 +348,9 @@ static void check_data_offset(const struct hk_scan *s)
 static enum hk_status take_tensor_entries(struct hk_scan *s, size_t count, struct cursor *c,
                                           struct hk_error *err)
 {
-    s->f->tensors = calloc(count + 1, sizeof *s->f->tensors);
+    const bool ends_early = s->cut && s->f->table.n < s->f->header.tensor_toc_size;
+    const size_t most = s->f->table.n / HK_ENTRY_FIXED;
+    s->f->tensors = calloc((count < most ? count : most) + 1, sizeof *s->f->tensors);
     if (s->f->tensors == NULL)
         return hk_fail_nomem(err);
     for (size_t i = 0; i < count; i++) {
@@ -360,6 +362,8 @@ static enum hk_status take_tensor_entries(struct hk_scan *s, size_t count, struc
                       HK_STR(t->name), t->ndim, HK_MAX_DIMS);
             return HK_OK; /* where the next entry starts is not known */
         }
+        if (taken == TAKEN_SHORT && ends_early)
+            return HK_OK;
         if (taken == TAKEN_SHORT) {
             hk_report(s->r, HK_FAULT_TOC_COUNT, hk_at(t->entry_offset),
                       "tensor entry %zu of %zu ends past the tensor table", i, count);
@@ -386,12 +390,12 @@ enum hk_status hk_scan_toc(struct hk_scan *s, struct hk_error *err)
                   (unsigned long long)h->tensor_count, (unsigned long long)h->tensor_toc_size);
         return HK_OK;
     }
-    struct cursor c = {.at = h->tensor_toc_offset,
-                       .end = h->tensor_toc_offset + h->tensor_toc_size,
-                       .start = h->tensor_toc_offset};
     enum hk_status st = hk_source_copy(s->src, &s->f->arena, &s->f->table, h->tensor_toc_offset,
                                        h->tensor_toc_size, err);
-    c.base = s->f->table.p;
+    struct cursor c = {.base = s->f->table.p,
+                       .at = h->tensor_toc_offset,
+                       .end = h->tensor_toc_offset + s->f->table.n,
+                       .start = h->tensor_toc_offset};
     if (st == HK_OK)
         st = take_tensor_entries(s, (size_t)h->tensor_count, &c, err);
     if (st == HK_OK)

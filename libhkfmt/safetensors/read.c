@@ -17,6 +17,7 @@ struct reader {
     struct hk_json j;
     struct hk_file *f;
     size_t kv_room, tensor_room;
+    bool cut; /* bytes may be missing at the end */
     bool has_metadata, has_types;
     struct hk_bytes types; /* the value of "hk.types" */
     uint64_t types_at;
@@ -278,7 +279,8 @@ static bool check_entry_fields(struct reader *r, const struct entry *e)
 static bool place_entry_data(struct reader *r, struct entry *e)
 {
     const struct hk_header *h = &r->f->header;
-    const uint64_t at = e->t.entry_offset, room = r->f->parts[0].size - h->tensor_data_offset;
+    const uint64_t size = r->cut ? INT64_MAX : r->f->parts[0].size; /* no file has more */
+    const uint64_t at = e->t.entry_offset, room = size - h->tensor_data_offset;
     const struct hk_type_info *info = hk_type_info(e->t.type);
     uint64_t elems = hk_tensor_elems(&e->t), bytes = 0;
     if (elems == UINT64_MAX || !mul_ok(elems, info->block_bytes, &bytes))
@@ -347,7 +349,7 @@ static bool read_header_length(struct reader *r)
     if (n > ST_MAX_HEADER)
         return fail_reading(r, HK_E_RANGE, 0, "a header of %llu bytes, the limit is %d",
                             (unsigned long long)n, ST_MAX_HEADER);
-    if (n > part->size - ST_LENGTH_SIZE)
+    if (n > part->size - ST_LENGTH_SIZE && !r->cut)
         return fail_reading(
             r, HK_E_RANGE, 0, "a header of %llu bytes does not fit the %llu that follow",
             (unsigned long long)n, (unsigned long long)(part->size - ST_LENGTH_SIZE));
@@ -355,7 +357,8 @@ static bool read_header_length(struct reader *r)
     h->tensor_toc_offset = ST_LENGTH_SIZE;
     h->tensor_toc_size = n;
     h->tensor_data_offset = ST_LENGTH_SIZE + n;
-    r->j.text = (struct hk_bytes){part->map + ST_LENGTH_SIZE, (size_t)n};
+    const uint64_t left = part->size - ST_LENGTH_SIZE;
+    r->j.text = (struct hk_bytes){part->map + ST_LENGTH_SIZE, (size_t)(n < left ? n : left)};
     return true;
 }
 
@@ -408,6 +411,8 @@ static bool check_data_covered(struct reader *r)
         at += t->data_size;
     }
     r->kind = NULL;
+    if (r->cut)
+        return true;
     uint64_t rest = f->parts[0].size - at;
     if (hk_starts_model(f->parts[0].map + at, rest))
         return fail_reading(r, HK_E_FORMAT, at, HK_SEVERAL_FILES);
@@ -415,13 +420,41 @@ static bool check_data_covered(struct reader *r)
                                      (unsigned long long)rest);
 }
 
+static void note_counts(struct hk_file *f)
+{
+    f->header.tensor_count = f->tensor_count;
+    f->header.metadata_kv_count = f->kv_count;
+}
+
+static enum hk_status parse_whole_header(struct reader *r)
+{
+    struct hk_file *f = r->f;
+    if (!read_header_entries(r) || !check_data_covered(r))
+        return r->status;
+    note_counts(f);
+    return r->has_types ? hk_apply_metadata_types(f, r->types, r->types_at, r->err) : HK_OK;
+}
+
 enum hk_status hk_parse_safetensors(struct hk_file *f, struct hk_error *err)
 {
     struct reader r = {.f = f, .err = err};
     f->format = HK_FORMAT_SAFETENSORS;
-    if (!read_header_length(&r) || !read_header_entries(&r) || !check_data_covered(&r))
+    return read_header_length(&r) ? parse_whole_header(&r) : r.status;
+}
+
+enum hk_status hk_parse_safetensors_cut(struct hk_file *f, bool *whole, struct hk_error *err)
+{
+    struct reader r = {.f = f, .err = err, .cut = true};
+    f->format = HK_FORMAT_SAFETENSORS;
+    if (!read_header_length(&r))
         return r.status;
-    f->header.tensor_count = f->tensor_count;
-    f->header.metadata_kv_count = f->kv_count;
-    return r.has_types ? hk_apply_metadata_types(f, r.types, r.types_at, err) : HK_OK;
+    *whole = r.j.text.n == f->header.tensor_toc_size;
+    if (*whole)
+        return parse_whole_header(&r);
+    if (!read_header_entries(&r) && r.status == HK_E_NOMEM)
+        return r.status;
+    note_counts(f); /* of JSON that ends anywhere */
+    if (f->tensor_count + f->kv_count == 0)
+        return hk_fail(err, HK_E_RANGE, f->parts[0].size, "nothing of the header is there");
+    return HK_OK;
 }

@@ -48,5 +48,7 @@ enum hk_status hk_safetensors_size(const struct hk_file *f, uint64_t *size, stru
 /* Parse the safetensors of F's only part into F (safetensors/read.c): tensors in order of their
  * bytes, metadata of __metadata__ as safetensors/st.h says. */
 enum hk_status hk_parse_safetensors(struct hk_file *f, struct hk_error *err);
+/* The same of a file that ends too early, as far as it goes. *WHOLE: its header is. */
+enum hk_status hk_parse_safetensors_cut(struct hk_file *f, bool *whole, struct hk_error *err);
 
 #endif

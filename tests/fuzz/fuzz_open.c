@@ -1,5 +1,6 @@
 /* Whatever the bytes of a file are: opening, verifying, decoding and converting it end with an
  * answer, and opening agrees with verifying. */
+#include "libhkfmt/hkmodel.h"
 #include "tests/fuzz/fuzz.h"
 
 static void convert(struct hk_file *f, enum hk_format to)
@@ -24,6 +25,7 @@ void fuzz_one(struct hk_bytes input)
 {
     struct hk_file *f;
     struct hk_error err;
+    struct hk_cut cut;
     int fd = fuzz_file(input);
     bool opened = fuzz_may(hk_open_fd(&f, fd, &err), &err);
     if (opened) {
@@ -31,6 +33,11 @@ void fuzz_one(struct hk_bytes input)
         convert(f, HK_FORMAT_HK);
         convert(f, HK_FORMAT_GGUF);
         convert(f, HK_FORMAT_SAFETENSORS);
+        hk_close(&f);
+    } else if (fuzz_may(hk_open_cut(&f, fuzz_fd_path(fd).text, &cut, &err), &err)) {
+        fuzz_require(cut.needed == 0 || cut.needed > cut.size, "a file that is cut lacks bytes");
+        fuzz_read(f);
+        convert(f, HK_FORMAT_HK);
         hk_close(&f);
     }
     fuzz_require(fuzz_refused(fuzz_fd_path(fd).text, NULL) != opened,
