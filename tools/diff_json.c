@@ -211,8 +211,9 @@ void diff_print_json(const struct diff *d)
         put_change_lists(d, d->tensor_count, changed_tensor_json, &o);
         tool_json_leave(&o, '}');
     }
-    if (d->options->parts & DIFF_APPENDIX) {
-        tool_json_enter(&o, "appendix", '{');
+    static const char *const names[] = {"records", "appendix"}; /* the second: the name before */
+    for (size_t i = 0; i < 2 && d->options->parts & DIFF_APPENDIX; i++) {
+        tool_json_enter(&o, names[i], '{');
         put_change_lists(d, d->record_count, changed_record_json, &o);
         tool_json_leave(&o, '}');
     }

@@ -24,7 +24,7 @@ differ() {
         assert_status 0
         assert_json 'v["same"]' True
     done
-    assert_json 'list(v)' '["a","b","same","metadata","tensors","appendix"]'
+    assert_json 'list(v)' '["a","b","same","metadata","tensors","records","appendix"]'
     assert_json '[v["tensors"]["same"],v["tensors"]["changed"],v["metadata"]["added"]]' '[47,[],[]]'
 }
 
@@ -281,9 +281,10 @@ PY
     make_hk a.hk '' '' "$(record one t x 1 5),$(record two t x 2 5),$(record three t x 3 5)"
     make_hk b.hk '' '' "$(record one t x 1 5),$(record three u yy 3 6),$(record four t x 4 5)"
     differ a.hk b.hk
-    assert_json 'v["appendix"]["added"]' '[{"generation":4,"type":"lora_adapter","name":"four","size":1}]'
-    assert_json '[r["name"] for r in v["appendix"]["removed"]]' '["two"]'
-    assert_json 'v["appendix"]["changed"]' '[{"generation":3,"type":"lora_adapter","name":"three",'\
+    assert_json 'v["records"] == v["appendix"]' True
+    assert_json 'v["records"]["added"]' '[{"generation":4,"type":"lora_adapter","name":"four","size":1}]'
+    assert_json '[r["name"] for r in v["records"]["removed"]]' '["two"]'
+    assert_json 'v["records"]["changed"]' '[{"generation":3,"type":"lora_adapter","name":"three",'\
 '"differs":["target","timestamp","size","payload"]}]'
     t hk-diff a.hk b.hk
     assert_out 'GENERATION  RECORD        NAME   CHANGE

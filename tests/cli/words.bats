@@ -71,6 +71,7 @@ PY
         bash -c "$line" >out.json 2>/dev/null || [[ $line == *cut.hk ]]
         [[ $(json out.json 'v.get("file")') == *.hk ]] || fail "$line has no file"
     done < <(outputs)
+    [[ $(hk-diff --json m.hk model.hk | json - 'v["records"] == v["appendix"] and len(v["records"]["removed"])') == 1 ]]
     [[ $(hk-inspect m.hk | json - 'v["records"] == v["appendix"]') == True ]]
     [[ $(hk-log m.hk | json - 'v["records"]') == "$(hk-inspect m.hk | json - 'v["records"]')" ]]
 }
