@@ -144,7 +144,7 @@ static void attend_ranges(const struct hke_pass *p, struct hke_worker *own,
     const size_t each = hke_pool_grain(pool, (p->n - from) * kv_heads, tokens_together(p, s));
     const size_t ranges = (p->n - from + each - 1) / each;
     size_t begin, end;
-    while (hke_pool_take(pool, ranges * kv_heads, 1, &begin, &end)) {
+    while (hke_pool_take(pool, own->number, ranges * kv_heads, 1, &begin, &end)) {
         const size_t first = from + (ranges - 1 - begin / kv_heads) * each;
         const size_t stop = hke_min_size(first + each, p->n);
         for (size_t t = first; t < stop; t = text_end(p, t, stop)) {
@@ -197,7 +197,7 @@ static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const
     const size_t ranges = (p->n - from + each - 1) / each;
     const size_t blocks = most_blocks(p, from), heads = (p->n - from) * s->heads;
     size_t begin, end;
-    while (hke_pool_take(pool, ranges * kv_heads * blocks, 1, &begin, &end)) {
+    while (hke_pool_take(pool, own->number, ranges * kv_heads * blocks, 1, &begin, &end)) {
         const size_t range = begin / blocks, first = from + range / kv_heads * each;
         const size_t stop = hke_min_size(first + each, p->n);
         for (size_t t = first; t < stop; t = text_end(p, t, stop)) {
@@ -207,7 +207,8 @@ static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const
         }
     }
     hke_pool_barrier(pool);
-    while (hke_pool_take(pool, heads, hke_pool_grain(pool, heads, heads), &begin, &end))
+    while (
+        hke_pool_take(pool, own->number, heads, hke_pool_grain(pool, heads, heads), &begin, &end))
         for (size_t i = begin; i < end; i++)
             merge_parts(p, s, from, i / s->heads, i % s->heads);
     hke_pool_barrier(pool);

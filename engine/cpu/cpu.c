@@ -130,8 +130,10 @@ static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
     cut_tiles(a, c);
     c->logits = cut_buffer(a, c->opt.logits, c->plan->vocab * sizeof *c->logits);
     c->group = cut_buffer(a, c->opt.batch, sizeof *c->group);
-    for (unsigned i = 0; i < hke_pool_workers(c->pool); i++)
+    for (unsigned i = 0; i < hke_pool_workers(c->pool); i++) {
         cut_worker(a, c, &c->worker[i]);
+        c->worker[i].number = i;
+    }
 }
 
 static enum hk_status allocate_buffers(struct hke_cpu *c, struct hk_error *err)

@@ -18,10 +18,11 @@ enum {
     HKE_SPLIT_TOKENS = 16, /* at most these have the blocks of their past shared out */
 };
 
-struct hke_worker { /* what a thread has for itself */
-    void *scratch;  /* of a product or of attention */
-    float *row;     /* HKE_ROW_GROUP decoded rows of the widest matrix; NULL: none is decoded */
-    float *up;      /* batch x HKE_FFN_ROWS */
+struct hke_worker {  /* what a thread has for itself */
+    unsigned number; /* in the pool */
+    void *scratch;   /* of a product or of attention */
+    float *row;      /* HKE_ROW_GROUP decoded rows of the widest matrix; NULL: none is decoded */
+    float *up;       /* batch x HKE_FFN_ROWS */
     struct hkk_query *query;       /* queries attended together */
     struct hkk_attention *running; /* likewise: what they have from the blocks so far */
     float *part;                   /* likewise x value_dim: what the next block gives */
@@ -142,7 +143,8 @@ void hke_set_input(const struct hke_pass *p, const struct hke_worker *own, const
 void hke_round_token(const struct hke_pass *p, const struct hke_input *in, size_t t);
 /* The same for all tokens, shared among the workers, then a barrier; no barrier where nothing is to
  * be rounded or a pass has one token. */
-void hke_round_input(const struct hke_pass *p, const struct hke_input *in);
+void hke_round_input(const struct hke_pass *p, const struct hke_worker *own,
+                     const struct hke_input *in);
 /* What adapters make of IN, whose numbers are complete: shared among the workers, then a barrier;
  * neither where there are no adapters, no barrier where a pass has one token. */
 void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own,

@@ -30,6 +30,13 @@ typedef void hke_pool_fn(void *arg, unsigned worker, unsigned workers);
  * they wrote is then visible here. FN must not call it. */
 void hke_pool_run(struct hke_pool *p, hke_pool_fn *fn, void *arg);
 
+/* The same in the first MOST of the workers, at least 1. */
+void hke_pool_run_some(struct hke_pool *p, unsigned most, hke_pool_fn *fn, void *arg);
+
+/* Workers that can run at the same time. More of them are only slower where there is a barrier
+ * every few microseconds. */
+unsigned hke_pool_usable(const struct hke_pool *p);
+
 /* The same in the caller alone, as a pool of one worker, for what is too little to be worth waking
  * the others. */
 void hke_pool_run_alone(struct hke_pool *p, hke_pool_fn *fn, void *arg);
@@ -40,15 +47,17 @@ bool hke_pool_hindered(const struct hke_pool *p);
 
 /* ---- inside such a function ---- */
 
-/* Wait until all workers are here: what any wrote before, all see after. Every worker has to call
- * it equally often. No system call where the others come soon; never an allocation. */
+/* Wait until all workers of the run are here: what any wrote before, all see after. Every worker
+ * has to call it equally often. No system call where the others come soon; never an allocation. */
 void hke_pool_barrier(struct hke_pool *p);
 
-/* The next at most GRAIN of 0..TOTAL that no worker has been given: [*BEGIN, *END). False where
- * none are left. All workers pass the same TOTAL until one barrier (or the start or end of the run)
- * and the next, which begins anew from 0. TOTAL is at most SIZE_MAX / 2, GRAIN at least 1 and at
- * most SIZE_MAX / 2 / HKE_MAX_THREADS. */
-bool hke_pool_take(struct hke_pool *p, size_t total, size_t grain, size_t *begin, size_t *end);
+/* The next at most GRAIN of 0..TOTAL that no worker has been given, for WORKER: [*BEGIN, *END).
+ * First of the part that is its own, a contiguous one and the same in every run of as many workers;
+ * then of those of others. False where none are left. All workers pass the same TOTAL and GRAIN
+ * until one barrier (or the start or end of the run) and the next, which begins anew from 0. GRAIN
+ * is at least 1, TOTAL / GRAIN below 2^32. */
+bool hke_pool_take(struct hke_pool *p, unsigned worker, size_t total, size_t grain, size_t *begin,
+                   size_t *end);
 
 /* A grain for TOTAL ranges: a quarter of a worker's even share, at most MAX. */
 size_t hke_pool_grain(const struct hke_pool *p, size_t total, size_t max);

@@ -52,7 +52,8 @@ void hke_round_token(const struct hke_pass *p, const struct hke_input *in, size_
             p->cpu->kernels->quantize(&in->as[kind], t, 1);
 }
 
-void hke_round_input(const struct hke_pass *p, const struct hke_input *in)
+void hke_round_input(const struct hke_pass *p, const struct hke_worker *own,
+                     const struct hke_input *in)
 {
     struct hke_pool *pool = p->cpu->pool;
     if (in->kinds == 1u << HKK_KIND_F32)
@@ -62,7 +63,7 @@ void hke_round_input(const struct hke_pass *p, const struct hke_input *in)
         return;
     }
     size_t n = in->as[HKK_KIND_F32].n, begin, end;
-    while (hke_pool_take(pool, n, hke_pool_grain(pool, n, n), &begin, &end))
+    while (hke_pool_take(pool, own->number, n, hke_pool_grain(pool, n, n), &begin, &end))
         for (size_t t = begin; t < end; t++)
             hke_round_token(p, in, t);
     hke_pool_barrier(pool);
@@ -139,7 +140,7 @@ void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own
         project_tokens(p, own, in, 0, n);
         return;
     }
-    while (hke_pool_take(pool, n, hke_pool_grain(pool, n, n), &begin, &end))
+    while (hke_pool_take(pool, own->number, n, hke_pool_grain(pool, n, n), &begin, &end))
         project_tokens(p, own, in, begin, end);
     hke_pool_barrier(pool);
 }
@@ -248,7 +249,8 @@ bool hke_multiply_share(const struct hke_pass *p, struct hke_worker *own,
         if (MAX_ROWS / to[i].unit > max)
             max = MAX_ROWS / to[i].unit;
     }
-    if (!hke_pool_take(p->cpu->pool, total, hke_pool_grain(p->cpu->pool, total, max), begin, end))
+    if (!hke_pool_take(p->cpu->pool, own->number, total, hke_pool_grain(p->cpu->pool, total, max),
+                       begin, end))
         return false;
     size_t before = 0; /* units of the operands before */
     for (size_t i = 0; i < s->operands && before < *end; i++) {
@@ -279,7 +281,7 @@ void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
     const size_t total = units_of(in->step->operand[0].weight, HKE_ROW_GROUP);
     const size_t grain = hke_pool_grain(pool, total, HKE_FFN_ROWS / HKE_ROW_GROUP);
     size_t begin, end;
-    while (hke_pool_take(pool, total, grain, &begin, &end)) {
+    while (hke_pool_take(pool, own->number, total, grain, &begin, &end)) {
         size_t from = begin * HKE_ROW_GROUP, to = hke_min_size(end * HKE_ROW_GROUP, rows);
         multiply_rows(p, own, in, 0, from, to, y + from, rows);
         multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);

@@ -9,10 +9,11 @@
 #include "engine/cpu/cpu.h"
 
 /* The next tokens of TOTAL for this worker. */
-static bool take_tokens(const struct hke_pass *p, size_t total, size_t *begin, size_t *end)
+static bool take_tokens(const struct hke_pass *p, const struct hke_worker *own, size_t total,
+                        size_t *begin, size_t *end)
 {
     struct hke_pool *pool = p->cpu->pool;
-    return hke_pool_take(pool, total, hke_pool_grain(pool, total, total), begin, end);
+    return hke_pool_take(pool, own->number, total, hke_pool_grain(pool, total, total), begin, end);
 }
 
 static float *buffer_at(const struct hke_pass *p, enum hke_buffer b, size_t token)
@@ -53,7 +54,7 @@ static void run_embed(const struct hke_pass *p, struct hke_worker *own, const st
         embed_token(p, s, 0, own->residual);
         return;
     }
-    while (take_tokens(p, p->n, &begin, &end))
+    while (take_tokens(p, own, p->n, &begin, &end))
         for (size_t t = begin; t < end; t++)
             embed_token(p, s, t, buffer_at(p, HKE_RESIDUAL, t));
     hke_pool_barrier(p->cpu->pool);
@@ -88,7 +89,7 @@ static void norm_tokens(const struct hke_pass *p, const struct hke_worker *own,
         hke_round_token(p, in, 0);
         return;
     }
-    while (take_tokens(p, p->n - from, &begin, &end))
+    while (take_tokens(p, own, p->n - from, &begin, &end))
         for (size_t t = begin; t < end; t++) {
             float *delta = buffer_at(p, HKE_DELTA, from + t);
             norm_token(p, s, buffer_at(p, HKE_RESIDUAL, from + t), delta,
@@ -136,10 +137,11 @@ static void finish_any_head(const struct hke_pass *p, const struct hke_step *s, 
     finish_head(p, s, o, head, token);
 }
 
-static void finish_heads(const struct hke_pass *p, const struct hke_step *s, size_t heads)
+static void finish_heads(const struct hke_pass *p, const struct hke_worker *own,
+                         const struct hke_step *s, size_t heads)
 {
     size_t begin, end;
-    while (take_tokens(p, p->n * heads, &begin, &end))
+    while (take_tokens(p, own, p->n * heads, &begin, &end))
         for (size_t i = begin; i < end; i++)
             finish_any_head(p, s, i % heads, i / heads);
     hke_pool_barrier(p->cpu->pool);
@@ -164,7 +166,7 @@ static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
                 finish_any_head(p, s, head, t);
     hke_pool_barrier(p->cpu->pool);
     if (!whole)
-        finish_heads(p, s, heads);
+        finish_heads(p, own, s, heads);
 }
 
 static void run_product(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
@@ -179,7 +181,7 @@ static void run_product(const struct hke_pass *p, struct hke_worker *own, const 
     if (s->norm.weight != NULL)
         norm_tokens(p, own, s, from, &in);
     else
-        hke_round_input(p, &in);
+        hke_round_input(p, own, &in);
     hke_project_adapters(p, own, &in);
     if (s->operand[0].heads > 0) {
         multiply_heads(p, own, s, &in);
@@ -206,7 +208,7 @@ static void add_last_delta(const struct hke_pass *p, const struct hke_worker *ow
         p->cpu->kernels->add(own->residual, p->cpu->buffer[HKE_DELTA], hidden);
         return;
     }
-    while (take_tokens(p, p->n - from, &begin, &end))
+    while (take_tokens(p, own, p->n - from, &begin, &end))
         p->cpu->kernels->add(buffer_at(p, HKE_RESIDUAL, from + begin),
                              buffer_at(p, HKE_DELTA, from + begin), (end - begin) * hidden);
     hke_pool_barrier(p->cpu->pool);
@@ -225,7 +227,7 @@ static void norm_wanted(const struct hke_pass *p, const struct hke_worker *own,
         hke_round_token(p, in, 0);
         return;
     }
-    while (take_tokens(p, p->logits_n, &begin, &end))
+    while (take_tokens(p, own, p->logits_n, &begin, &end))
         for (size_t t = begin; t < end; t++) {
             k->rms_norm(p->cpu->normed + t * hidden, buffer_at(p, HKE_RESIDUAL, from + t),
                         s->norm.weight, hidden, s->norm.epsilon);
@@ -313,7 +315,9 @@ static void run_in_pool(struct hke_pass *p, hke_pool_fn *fn)
     if (p->n * c->layer_weights < FEW_MULTIPLY_ADDS || hke_pool_hindered(c->pool))
         hke_pool_run_alone(c->pool, fn, p);
     else
-        hke_pool_run(c->pool, fn, p);
+        hke_pool_run_some(
+            c->pool,
+            p->n <= HKE_SPLIT_TOKENS ? hke_pool_usable(c->pool) : hke_pool_workers(c->pool), fn, p);
 }
 
 bool hke_run_pass(struct hke_pass *p)

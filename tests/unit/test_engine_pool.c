@@ -136,7 +136,7 @@ struct ranges {
 static void take_all(struct ranges *r, unsigned *given, unsigned worker, unsigned workers)
 {
     size_t begin, end;
-    while (hke_pool_take(r->pool, r->total, r->grain, &begin, &end)) {
+    while (hke_pool_take(r->pool, worker, r->total, r->grain, &begin, &end)) {
         if (begin >= end || end > r->total || end - begin > r->grain)
             atomic_fetch_add(&r->wrong, 1);
         for (size_t i = begin; i < end; i++)
@@ -193,20 +193,73 @@ static void take_huge(void *arg, unsigned worker, unsigned workers)
 {
     struct ranges *r = arg;
     size_t begin, end;
-    (void)worker, (void)workers;
-    while (hke_pool_take(r->pool, r->total, r->grain, &begin, &end))
+    (void)workers;
+    while (hke_pool_take(r->pool, worker, r->total, r->grain, &begin, &end))
         atomic_fetch_add(&r->wrong, end <= r->total ? 0 : 1);
     for (int i = 0; i < 1000; i++)
-        if (hke_pool_take(r->pool, r->total, r->grain, &begin, &end))
+        if (hke_pool_take(r->pool, worker, r->total, r->grain, &begin, &end))
             atomic_fetch_add(&r->wrong, 1);
 }
 
 static void test_huge(void)
 {
-    struct ranges r = {
-        .pool = pool_of(3), .total = SIZE_MAX / 2, .grain = SIZE_MAX / 2 / HKE_MAX_THREADS};
+    struct ranges r = {.pool = pool_of(3), .total = SIZE_MAX, .grain = SIZE_MAX / HKE_MAX_THREADS};
     hke_pool_run(r.pool, take_huge, &r);
     ok(r.wrong == 0, "the largest total and grain do not overflow, nor asking in vain");
+    hke_pool_free(&r.pool);
+}
+
+/* ---- shares ---- */
+
+struct shares {
+    struct hke_pool *pool;
+    size_t first[2][HKE_MAX_THREADS]; /* where each worker's first range began, in two runs */
+    unsigned run;
+};
+
+static void take_first(void *arg, unsigned worker, unsigned workers)
+{
+    struct shares *s = arg;
+    size_t begin, end;
+    (void)workers;
+    s->first[s->run][worker] = SIZE_MAX;
+    if (hke_pool_take(s->pool, worker, 1000, 10, &begin, &end))
+        s->first[s->run][worker] = begin;
+    hke_pool_barrier(s->pool);
+}
+
+static void test_shares(void)
+{
+    static const size_t begins[] = {0, 250, 500, 750};
+    struct shares s = {.pool = pool_of(4)};
+    for (; s.run < 2; s.run++)
+        hke_pool_run(s.pool, take_first, &s);
+    ok(memcmp(s.first[0], begins, sizeof begins) == 0 &&
+           memcmp(s.first[1], begins, sizeof begins) == 0,
+       "a worker begins with the same part in every run");
+    hke_pool_free(&s.pool);
+}
+
+/* ---- some ---- */
+
+static void test_some(unsigned threads)
+{
+    struct calls c = {.workers = 0};
+    struct ranges r = {.pool = pool_of(threads), .total = 1000, .grain = 3};
+    enum { RUNS = 30 };
+    unsigned expected[HKE_MAX_THREADS] = {0};
+    bool counted = true;
+    for (unsigned i = 0; i < RUNS; i++) {
+        const unsigned most = 1 + i * 7 % threads;
+        hke_pool_run_some(r.pool, most, count_call, &c);
+        counted = counted && c.workers == most;
+        hke_pool_run_some(r.pool, most, take_twice, &r);
+        for (unsigned k = 0; k < most; k++)
+            expected[k]++;
+    }
+    ok(counted && memcmp(c.seen, expected, sizeof expected) == 0 &&
+           each_given(r.given[0], r.total, RUNS) && each_given(r.given[1], r.total, RUNS),
+       "%u workers: the first of them run, each once, between runs of others", threads);
     hke_pool_free(&r.pool);
 }
 
@@ -549,6 +602,10 @@ int main(void)
     test_sleep(5);
     test_slow_worker();
     test_huge();
+    test_shares();
+    test_some(2);
+    test_some(5);
+    test_some(32);
     test_alone(1);
     test_alone(3);
     test_hindered();

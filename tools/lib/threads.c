@@ -2,6 +2,7 @@
  * Apart from engine_options.c, so that a program gets no kernels with it. */
 #include "tools/lib/threads.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,24 +34,25 @@ unsigned tool_threads_option(const char *value)
 /* ---- the loop ---- */
 
 struct walk {
-    struct hke_pool *pool;
     size_t n;
+    atomic_size_t next;
     hk_each_fn *fn;
     void *arg;
 };
 
+/* In order: what is next in a file is next for all, so it is read as one stream. */
 static void walk_share(void *arg, unsigned worker, unsigned workers)
 {
-    const struct walk *w = arg;
+    struct walk *w = arg;
     (void)worker;
     (void)workers;
-    for (size_t i, end; hke_pool_take(w->pool, w->n, 1, &i, &end);)
+    for (size_t i; (i = atomic_fetch_add(&w->next, 1)) < w->n;)
         w->fn(w->arg, i);
 }
 
 static void run_walk(void *context, size_t n, hk_each_fn *fn, void *arg)
 {
-    struct walk w = {context, n, fn, arg};
+    struct walk w = {.n = n, .fn = fn, .arg = arg};
     if (n > 1)
         hke_pool_run(context, walk_share, &w);
     else
