@@ -88,7 +88,8 @@ enum {
 struct hkk_segment {
     const uint16_t *keys, *values;
     size_t key_dim, value_dim;
-    float scale; /* of scores */
+    float scale;    /* of scores */
+    float soft_cap; /* they become soft_cap * tanh(score / soft_cap) then; 0: they do not */
 };
 
 /* Softmax-weighted values of one segment of a head's past, or of several merged. */
@@ -100,8 +101,45 @@ struct hkk_attention {
 
 struct hkk_query {
     const float *q;           /* key_dim numbers */
-    size_t visible;           /* positions of this segment that it attends to, 0..256 */
+    size_t first, end;        /* positions of this segment that it attends to; end 0..256 */
     struct hkk_attention out; /* out.accumulator is the caller's; all three are overwritten */
+};
+
+/* ---- functions of one number ---- */
+
+/* clang-format off */
+#define HKK_FUNCTION_LIST(X) \
+    X(SILU,     silu)     /* x * sigmoid(x) */ \
+    X(GELU,     gelu)     /* the tanh form */ \
+    X(GELU_ERF, gelu_erf) /* x times the normal distribution up to x */ \
+    X(RELU_2,   relu_2)   /* max(x, 0) squared */ \
+    X(SIGMOID,  sigmoid)  \
+    X(SOFTPLUS, softplus) /* ln(1 + e^x) */
+/* clang-format on */
+
+enum hkk_function {
+#define FUNCTION(SYMBOL, name) HKK_##SYMBOL,
+    HKK_FUNCTION_LIST(FUNCTION)
+#undef FUNCTION
+        HKK_FUNCTIONS
+};
+
+/* ---- choosing experts ---- */
+
+enum { HKK_MAX_GROUPS = 64 };
+
+struct hkk_router {
+    size_t experts, chosen;     /* of how many, and how many, which is at least 1 */
+    bool sigmoid;               /* of each score; else softmax over all */
+    const float *bias;          /* [experts], added for the choice alone; or NULL */
+    size_t groups, kept_groups; /* experts are from the best groups only, which have at least as
+                                   many as are chosen. Groups are of equal size, follow each other
+                                   and are at most HKK_MAX_GROUPS; 0: from all */
+    size_t group_best;          /* a group is as good as the sum of its best, 1 or 2 of them */
+    bool normalise;             /* divide by the sum of those chosen, to which this is added: */
+    float epsilon;              /* then, in this order, */
+    float scale;                /* times this */
+    const float *expert_scale;  /* [experts], and times this of the expert; or NULL */
 };
 
 /* ---- the table of one level ---- */
@@ -120,12 +158,24 @@ struct hkk_table {
     /* Scratch for products with N tokens of COLS numbers, for any type. */
     size_t (*scratch_bytes)(size_t cols, size_t n);
 
-    /* out[i] = (x[i] * s) * w[i] with s = 1 / sqrt(sum of squares / n + epsilon). OUT may be X. */
+    /* out[i] = (x[i] * s) * w[i] with s = 1 / sqrt(sum of squares / n + epsilon). OUT may be X; W
+     * NULL: ones. */
     void (*rms_norm)(float *out, const float *x, const float *w, size_t n, float epsilon);
-    void (*add)(float *x, const float *y, size_t n);          /* x += y */
-    void (*scale)(float *x, float s, size_t n);               /* x *= s */
-    void (*silu_mul)(float *gate, const float *up, size_t n); /* gate = silu(gate) * up */
-    void (*gelu_mul)(float *gate, const float *up, size_t n); /* the tanh form */
+    /* out[i] = x[i] / sqrt(sum of squares + epsilon). OUT may be X. */
+    void (*l2_norm)(float *out, const float *x, size_t n, float epsilon);
+    /* out[i] = (x[i] - mean) * s * w[i] + b[i], with s of x - mean. OUT may be X; W and B may be
+     * NULL. */
+    void (*layer_norm)(float *out, const float *x, const float *w, const float *b, size_t n,
+                       float epsilon);
+    void (*add)(float *x, const float *y, size_t n); /* x += y */
+    void (*scale)(float *x, float s, size_t n);      /* x *= s */
+    /* x[i] = function(x[i]); out[i] = function(x[i]) * y[i], where OUT may be X or Y. */
+    void (*apply[HKK_FUNCTIONS])(float *x, size_t n);
+    void (*apply_mul[HKK_FUNCTIONS])(float *out, const float *x, const float *y, size_t n);
+    /* gate = (up + 1) * gate * sigmoid(alpha * gate), of gate at most LIMIT and up within -LIMIT
+     * and LIMIT. */
+    void (*clamped_swiglu)(float *gate, const float *up, size_t n, float alpha, float limit);
+    void (*soft_cap)(float *x, float cap, size_t n); /* x = cap * tanh(x / cap) */
     /* x[i] = e^(x[i] - max), max that of x; gives the sum of them. */
     float (*softmax)(float *x, size_t n);
     /* Rotate PAIRS pairs of X by angles given as cosine, sine, cosine, sine, ... A pair is x[2i],
@@ -141,8 +191,15 @@ struct hkk_table {
     void (*attend)(const struct hkk_segment *s, struct hkk_query *query, size_t n, void *scratch);
     /* Put the segment that follows into A. */
     void (*merge)(struct hkk_attention *a, const struct hkk_attention *next, size_t value_dim);
+    /* Put a score into A that has no value: it takes weight from the others. */
+    void (*sink)(struct hkk_attention *a, float score, size_t value_dim);
     /* accumulator /= denominator: the attended value. */
     void (*finish)(struct hkk_attention *a, size_t value_dim);
+
+    /* The R->chosen best experts to EXPERT, best first, equal ones by their number, and their
+     * weights to WEIGHT. SCORE is [experts], and so is CHOICE, scratch; both are overwritten. */
+    void (*route)(const struct hkk_router *r, float *score, float *choice, uint32_t *expert,
+                  float *weight);
 };
 
 /* The same for all levels; a multiple of HKK_ALIGN. */

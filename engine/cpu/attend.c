@@ -69,7 +69,8 @@ static size_t set_queries(const struct hke_pass *p, struct hke_worker *own,
         for (size_t head = r->kv * group; head < (r->kv + 1) * group; head++) {
             struct hkk_query *q = &own->query[n++];
             q->q = queries + (t * s->heads + head) * cache_of(p, s)->key_dim;
-            q->visible = hke_min_size(hke_position(p, t) + 1 - start, HKE_BLOCK);
+            q->first = 0;
+            q->end = hke_min_size(hke_position(p, t) + 1 - start, HKE_BLOCK);
         }
     *count = n;
     return first;

@@ -286,6 +286,7 @@ void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
         multiply_rows(p, own, in, 0, from, to, y + from, rows);
         multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);
         for (size_t t = 0; t < n; t++)
-            p->cpu->kernels->silu_mul(y + t * rows + from, own->up + t * HKE_FFN_ROWS, to - from);
+            p->cpu->kernels->apply_mul[HKK_SILU](y + t * rows + from, y + t * rows + from,
+                                                 own->up + t * HKE_FFN_ROWS, to - from);
     }
 }

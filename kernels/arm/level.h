@@ -9,6 +9,8 @@
 #include "kernels/tmpl/quantize.h"
 #include "kernels/tmpl/rows.h"
 
+#include "kernels/tmpl/route.h"
+
 #include "kernels/arm/float.h"
 #include "kernels/arm/matmul.h"
 

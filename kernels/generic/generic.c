@@ -14,6 +14,8 @@
 #include "kernels/tmpl/quantize.h"
 #include "kernels/tmpl/rows.h"
 
+#include "kernels/tmpl/route.h"
+
 #include "kernels/generic/matmul.h"
 
 #define HKK_PRODUCTS(X)

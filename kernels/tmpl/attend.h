@@ -1,10 +1,11 @@
 /* Attention of queries over one segment of the past.
  *
  * Scores: lane = position of a tile; acc = fma(q[d], key[d], acc) for d = 0, 1, ..., then times the
- * scale. The largest is found as in softmax, positions past the visible ones being -infinity; the
- * weights e^(score - max) are added in 16 lanes, zeros past the visible ones, and by v_sum's tree.
- * Values: sum[i] = fma(weight, value[i], sum[i]) over the positions in sequence, from 0. What lies
- * past a query's visible positions is read at most as part of the last tile, and never counts.
+ * scale, then the soft-cap where there is one. The largest is found as in softmax, positions that
+ * are not visible being -infinity; the weights e^(score - max) are added in 16 lanes, zeros where
+ * nothing is visible, and by v_sum's tree. Values: sum[i] = fma(weight, value[i], sum[i]) over the
+ * visible positions in sequence, from 0. What lies before or past them is read at most as part of
+ * a tile of keys, and never counts.
  *
  * A block is some queries by some tiles, or by some sixteens of a value's dimensions. Few queries
  * read the halves where they lie. For many, keys and values are widened into scratch, as much as
@@ -32,7 +33,8 @@ _Static_assert(HKK_QUERIES % GROUP == 0, "scores have a row for each query of th
 struct group {
     const float *q[GROUP];
     float *scores[GROUP], *accumulator[GROUP];
-    size_t max_visible, min_visible; /* positions that any sees, that all see */
+    size_t first, end;         /* of positions that any sees */
+    size_t common, common_end; /* of those that all see; 0 and 0: there are none */
 };
 
 /* The parts of scratch. */
@@ -47,6 +49,11 @@ struct room {
 BLOCK size_t fewer(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+BLOCK size_t greater(size_t a, size_t b)
+{
+    return a > b ? a : b;
 }
 
 /* Rows of sixteens of numbers: halves, or f32 if they are wide. */
@@ -128,17 +135,33 @@ BLOCK void value_block(const struct group *g, struct sixteens values, size_t fro
             v_store(g->accumulator[i] + dim + 16 * (size_t)j, acc[i * nd + j]);
 }
 
+BLOCK size_t tile_start(size_t position)
+{
+    return position / HKK_TILE * HKK_TILE;
+}
+
+static void FN(cap_scores)(const struct hkk_query *query, float *scores, float cap)
+{
+    for (size_t at = tile_start(query->first); at < query->end; at += HKK_TILE)
+        v_store(scores + at, v_soft_cap(v_load(scores + at), v_set(cap)));
+}
+
 /* Scores to weights: max and denominator of OUT. */
-static inline void FN(weigh)(struct hkk_query *query, float *scores)
+static inline void FN(weigh)(const struct hkk_segment *s, struct hkk_query *query, float *scores)
 {
     const vec least = v_set(-INFINITY);
+    const size_t first = tile_start(query->first), end = query->first < query->end ? query->end : 0;
     vec max = least, sum = v_set(0);
-    for (size_t at = 0; at < query->visible; at += HKK_TILE)
-        max = v_max(v_first(v_load(scores + at), least, query->visible - at), max);
+    if (s->soft_cap > 0)
+        FN(cap_scores)(query, scores, s->soft_cap);
+    for (size_t at = first; at < query->first; at++)
+        scores[at] = -INFINITY;
+    for (size_t at = first; at < end; at += HKK_TILE)
+        max = v_max(v_first(v_load(scores + at), least, end - at), max);
     query->out.max = v_reduce_max(max);
     max = v_set(query->out.max);
-    for (size_t at = 0; at < query->visible; at += HKK_TILE) {
-        vec e = v_first(v_exp_low(v_sub(v_load(scores + at), max)), v_set(0), query->visible - at);
+    for (size_t at = first; at < end; at += HKK_TILE) {
+        vec e = v_first(v_exp_low(v_sub(v_load(scores + at), max)), v_set(0), end - at);
         sum = v_add(sum, e);
         v_store(scores + at, e);
     }
@@ -166,7 +189,7 @@ BLOCK struct sixteens values_at(const struct hkk_segment *s, size_t at, size_t d
 BLOCK void few_scores(const struct hkk_segment *s, const struct group *g, int nq)
 {
     const int nt = FEW_BLOCK / nq < MAX_SIXTEENS ? FEW_BLOCK / nq : MAX_SIXTEENS;
-    size_t at = 0, max = (g->max_visible + HKK_TILE - 1) / HKK_TILE * HKK_TILE;
+    size_t at = tile_start(g->first), max = (g->end + HKK_TILE - 1) / HKK_TILE * HKK_TILE;
     for (; at + HKK_TILE * (size_t)nt <= max; at += HKK_TILE * (size_t)nt)
         score_block(s, g, tiles_at(s, at), at, nq, nt);
     for (; at < max; at += HKK_TILE)
@@ -194,19 +217,29 @@ static inline void FN(value_tail)(const struct hkk_segment *s, struct hkk_query 
 {
     size_t n = s->value_dim % 16, i = s->value_dim - n;
     vec acc = v_set(0);
-    for (size_t at = 0; at < query->visible; at++)
+    for (size_t at = query->first; at < query->end; at++)
         acc =
             v_fma(v_set(weights[at]), v_load_half_some(s->values + at * s->value_dim + i, n), acc);
     v_store_some(query->out.accumulator + i, acc, n);
 }
 
-/* What the queries of G do not have in common: positions from LEAST on, and the tail. */
+/* What the queries of G do not have in common and is before what they have. */
+static void FN(attend_before)(const struct hkk_segment *s, const struct group *g,
+                              const struct hkk_query *query, size_t n)
+{
+    for (size_t i = 0; i < n && g->common > g->first; i++) {
+        const struct group one = {.scores = {g->scores[i]}, .accumulator = {g->accumulator[i]}};
+        few_values(s, &one, query[i].first, g->common, 1);
+    }
+}
+
+/* What is behind that, and the tail. */
 static void FN(attend_rest)(const struct hkk_segment *s, const struct group *g,
                             struct hkk_query *query, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct group one = {.scores = {g->scores[i]}, .accumulator = {g->accumulator[i]}};
-        few_values(s, &one, g->min_visible, query[i].visible, 1);
+        few_values(s, &one, greater(g->common_end, query[i].first), query[i].end, 1);
         if (s->value_dim % 16 > 0)
             FN(value_tail)(s, query + i, g->scores[i]);
     }
@@ -216,17 +249,21 @@ static void FN(attend_rest)(const struct hkk_segment *s, const struct group *g,
 static void FN(gather)(struct group *g, const struct hkk_segment *s, struct hkk_query *query,
                        size_t n, const struct room *room, float *scores)
 {
-    g->max_visible = 0;
-    g->min_visible = HKK_SEGMENT;
+    g->first = g->common_end = HKK_SEGMENT;
+    g->end = g->common = 0;
     for (size_t i = 0; i < GROUP; i++) {
         const struct hkk_query *q = query + fewer(i, n - 1);
-        g->max_visible = q->visible > g->max_visible ? q->visible : g->max_visible;
-        g->min_visible = fewer(q->visible, g->min_visible);
+        g->first = fewer(q->first, g->first);
+        g->end = greater(q->end, g->end);
+        g->common = greater(q->first, g->common);
+        g->common_end = fewer(q->end, g->common_end);
         g->q[i] = q->q;
         g->scores[i] = scores + i * HKK_SEGMENT;
         g->accumulator[i] = i < n ? q->out.accumulator : room->sum;
         memset(g->accumulator[i], 0, s->value_dim * sizeof *g->accumulator[i]);
     }
+    if (g->common >= g->common_end)
+        g->common = g->common_end = 0;
 }
 
 #define FEW_OF(nq)                                                                                 \
@@ -237,8 +274,9 @@ static void FN(gather)(struct group *g, const struct hkk_segment *s, struct hkk_
         FN(gather)(&g, s, query, nq, room, room->scores);                                          \
         few_scores(s, &g, nq);                                                                     \
         for (int i = 0; i < nq; i++)                                                               \
-            FN(weigh)(query + i, g.scores[i]);                                                     \
-        few_values(s, &g, 0, g.min_visible, nq);                                                   \
+            FN(weigh)(s, query + i, g.scores[i]);                                                  \
+        FN(attend_before)(s, &g, query, nq);                                                       \
+        few_values(s, &g, g.common, g.common_end, nq);                                             \
         FN(attend_rest)(s, &g, query, nq);                                                         \
     }
 
@@ -269,14 +307,18 @@ static void FN(many_scores)(const struct hkk_segment *s, const struct group *g, 
                             float *wide)
 {
     const size_t each = HKK_TILE * ATTEND_WIDE;
-    size_t max = 0;
-    for (size_t i = 0; i < groups; i++)
-        max = g[i].max_visible > max ? g[i].max_visible : max;
-    for (size_t at = 0; at < max; at += each) {
+    size_t first = HKK_SEGMENT, max = 0;
+    for (size_t i = 0; i < groups; i++) {
+        first = fewer(g[i].first, first);
+        max = greater(g[i].end, max);
+    }
+    for (size_t at = first / each * each; at < max; at += each) {
         size_t n = fewer(ATTEND_WIDE, (max - at + HKK_TILE - 1) / HKK_TILE);
         widened(wide, tiles_at(s, at), s->key_dim, n);
         for (size_t i = 0; i < groups; i++) {
-            size_t left = g[i].max_visible > at ? g[i].max_visible - at : 0;
+            size_t left = g[i].end > at ? g[i].end - at : 0;
+            if (g[i].first >= at + each)
+                continue;
             if (left > each - HKK_TILE)
                 score_block(s, g + i, rows_at(wide, each), at, GROUP, ATTEND_WIDE);
             else
@@ -291,15 +333,20 @@ BLOCK void many_values(const struct hkk_segment *s, const struct group *g, size_
                        float *wide, size_t dim, int nd)
 {
     const size_t each = WIDE_FLOATS / (16 * (size_t)nd);
-    size_t max = 0;
-    for (size_t i = 0; i < groups; i++)
-        max = g[i].min_visible > max ? g[i].min_visible : max;
-    for (size_t from = 0; from < max; from += each) {
+    size_t first = HKK_SEGMENT, max = 0;
+    for (size_t i = 0; i < groups; i++) {
+        first = g[i].common_end > 0 ? fewer(g[i].common, first) : first;
+        max = greater(g[i].common_end, max);
+    }
+    for (size_t from = first; from < max; from += each) {
         size_t to = fewer(from + each, max);
         struct sixteens values = widened(wide, values_at(s, from, dim), to - from, (size_t)nd);
-        for (size_t i = 0; i < groups; i++)
-            if (from < g[i].min_visible)
-                value_block(g + i, values, from, fewer(to, g[i].min_visible), dim, GROUP, nd);
+        for (size_t i = 0; i < groups; i++) {
+            const size_t begin = greater(from, g[i].common), end = fewer(to, g[i].common_end);
+            if (begin < end)
+                value_block(g + i, rows_at(wide + (begin - from) * values.row, values.row), begin,
+                            end, dim, GROUP, nd);
+        }
     }
 }
 
@@ -315,7 +362,9 @@ static void FN(attend_many)(const struct hkk_segment *s, struct hkk_query *query
      room->scores + i * GROUP * HKK_SEGMENT);
     FN(many_scores)(s, g, groups, room->wide);
     for (size_t i = 0; i < n; i++)
-        FN(weigh)(query + i, g[i / GROUP].scores[i % GROUP]);
+        FN(weigh)(s, query + i, g[i / GROUP].scores[i % GROUP]);
+    for (size_t i = 0; i < groups; i++)
+        FN(attend_before)(s, g + i, query + i * GROUP, fewer(GROUP, n - i * GROUP));
     for (; dim + 16 * ATTEND_WIDE <= s->value_dim; dim += 16 * ATTEND_WIDE)
         many_values(s, g, groups, room->wide, dim, ATTEND_WIDE);
     for (; dim + 16 <= s->value_dim; dim += 16)

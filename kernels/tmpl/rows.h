@@ -1,9 +1,8 @@
-/* Operations on rows of f32: norm, sums, activations, softmax, rope, halves. A row is taken sixteen
- * numbers at a time, lane = index mod 16; a tail is padded with zeros, lane by lane. */
+/* Operations on rows of f32: norms, sums, activations, softmax, rope, halves. A row is taken
+ * sixteen numbers at a time, lane = index mod 16; a tail is padded with zeros, lane by lane. */
 
-/* acc[l] = fma(x, x, acc[l]) over the row, the tree of v_sum, s = 1 / sqrt(sum / n + epsilon) with
- * IEEE's root and division; each result is (x * s) * w. */
-static void FN(rms_norm)(float *out, const float *x, const float *w, size_t n, float epsilon)
+/* acc[l] = fma(x, x, acc[l]) over the row, the tree of v_sum. */
+static inline float FN(squares)(const float *x, size_t n)
 {
     vec acc = v_set(0);
     size_t i = 0, rest = n % 16;
@@ -12,30 +11,125 @@ static void FN(rms_norm)(float *out, const float *x, const float *w, size_t n, f
     vec tail = v_load_some(x + i, rest);
     if (rest > 0)
         acc = v_fma(tail, tail, acc);
-    vec s = v_set(1.0f / sqrtf(v_sum(acc) / (float)n + epsilon));
-    for (i = 0; i + 16 <= n; i += 16)
-        v_store(out + i, v_mul(v_mul(v_load(x + i), s), v_load(w + i)));
-    v_store_some(out + i, v_mul(v_mul(tail, s), v_load_some(w + i, rest)), rest);
+    return v_sum(acc);
 }
 
-/* NAME: x[i] = EXPRESSION of the vectors a (of x) and b (of y). */
-#define ROW(name, expression)                                                                      \
-    static void FN(name)(float *x, const float *y, size_t n)                                       \
+/* Each result is (x * s) * w; x * s without W. */
+static inline void FN(scale_by)(float *out, const float *x, const float *w, size_t n, float factor)
+{
+    vec s = v_set(factor);
+    size_t i = 0, rest = n % 16;
+    if (w == NULL) {
+        for (; i + 16 <= n; i += 16)
+            v_store(out + i, v_mul(v_load(x + i), s));
+        v_store_some(out + i, v_mul(v_load_some(x + i, rest), s), rest);
+        return;
+    }
+    for (; i + 16 <= n; i += 16)
+        v_store(out + i, v_mul(v_mul(v_load(x + i), s), v_load(w + i)));
+    v_store_some(out + i, v_mul(v_mul(v_load_some(x + i, rest), s), v_load_some(w + i, rest)),
+                 rest);
+}
+
+/* s = 1 / sqrt(sum / n + epsilon) with IEEE's root and division. */
+static void FN(rms_norm)(float *out, const float *x, const float *w, size_t n, float epsilon)
+{
+    FN(scale_by)(out, x, w, n, 1.0f / sqrtf(FN(squares)(x, n) / (float)n + epsilon));
+}
+
+/* s = 1 / sqrt(sum + epsilon). */
+static void FN(l2_norm)(float *out, const float *x, size_t n, float epsilon)
+{
+    FN(scale_by)(out, x, NULL, n, 1.0f / sqrtf(FN(squares)(x, n) + epsilon));
+}
+
+/* mean = sum / n, in 16 lanes and the tree; d = x - mean, zeros in the tail; of d as in rms_norm;
+ * each result is fma(d * s, w, b), without W d * s + b, without B a product. */
+static void FN(layer_norm)(float *out, const float *x, const float *w, const float *b, size_t n,
+                           float epsilon)
+{
+    vec acc = v_set(0), sum = v_set(0);
+    const size_t whole = n - n % 16, rest = n % 16;
+    for (size_t i = 0; i < whole; i += 16)
+        sum = v_add(sum, v_load(x + i));
+    const vec mean = v_set(v_sum(v_add(sum, v_load_some(x + whole, rest))) / (float)n);
+    for (size_t i = 0; i < whole; i += 16) {
+        vec d = v_sub(v_load(x + i), mean);
+        acc = v_fma(d, d, acc);
+    }
+    vec tail = v_first(v_sub(v_load_some(x + whole, rest), mean), v_set(0), rest);
+    const vec s = v_set(1.0f / sqrtf(v_sum(v_fma(tail, tail, acc)) / (float)n + epsilon));
+    for (size_t i = 0; i < n; i += 16) {
+        const size_t some = n - i < 16 ? n - i : 16;
+        vec y = v_mul(v_sub(v_load_some(x + i, some), mean), s);
+        if (w != NULL && b != NULL)
+            y = v_fma(y, v_load_some(w + i, some), v_load_some(b + i, some));
+        else if (w != NULL)
+            y = v_mul(y, v_load_some(w + i, some));
+        else if (b != NULL)
+            y = v_add(y, v_load_some(b + i, some));
+        v_store_some(out + i, y, some);
+    }
+}
+
+static void FN(add)(float *x, const float *y, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        v_store(x + i, v_add(v_load(x + i), v_load(y + i)));
+    v_store_some(x + i, v_add(v_load_some(x + i, n % 16), v_load_some(y + i, n % 16)), n % 16);
+}
+
+/* x[i] = the function, and out[i] = the function times y[i], as EXPRESSION and PRODUCT of the
+ * vectors a (of x) and b (of y) say. */
+#define FUNCTION(name, expression, product)                                                        \
+    static void FN(name)(float *x, size_t n)                                                       \
+    {                                                                                              \
+        size_t i = 0;                                                                              \
+        for (; i + 16 <= n; i += 16) {                                                             \
+            vec a = v_load(x + i);                                                                 \
+            v_store(x + i, (expression));                                                          \
+        }                                                                                          \
+        vec a = v_load_some(x + i, n % 16);                                                        \
+        v_store_some(x + i, (expression), n % 16);                                                 \
+    }                                                                                              \
+    static void FN(name##_mul)(float *out, const float *x, const float *y, size_t n)               \
     {                                                                                              \
         size_t i = 0;                                                                              \
         for (; i + 16 <= n; i += 16) {                                                             \
             vec a = v_load(x + i), b = v_load(y + i);                                              \
-            v_store(x + i, (expression));                                                          \
+            v_store(out + i, (product));                                                           \
         }                                                                                          \
         vec a = v_load_some(x + i, n % 16), b = v_load_some(y + i, n % 16);                        \
-        v_store_some(x + i, (expression), n % 16);                                                 \
+        v_store_some(out + i, (product), n % 16);                                                  \
     }
 
-ROW(add, v_add(a, b))
-ROW(silu_mul, v_mul(v_silu(a), b))
-ROW(gelu_mul, v_mul(v_gelu(a), b))
+FUNCTION(silu, v_silu(a), v_mul(v_silu(a), b))
+FUNCTION(gelu, v_gelu(a), v_mul(v_gelu(a), b))
+FUNCTION(gelu_erf, v_gelu_erf(a), v_mul(v_gelu_erf(a), b))
+FUNCTION(relu_2, v_relu_2(a), v_mul(v_relu_2(a), b))
+FUNCTION(sigmoid, v_gate(v_set(1), a), v_gate(b, a))
+FUNCTION(softplus, v_softplus(a), v_mul(v_softplus(a), b))
 
-#undef ROW
+#undef FUNCTION
+
+static void FN(clamped_swiglu)(float *gate, const float *up, size_t n, float alpha, float limit)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        const size_t some = n - i < 16 ? n - i : 16;
+        vec y =
+            v_clamped_swiglu(v_load_some(gate + i, some), v_load_some(up + i, some), alpha, limit);
+        v_store_some(gate + i, y, some);
+    }
+}
+
+static void FN(soft_cap)(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        const size_t some = n - i < 16 ? n - i : 16;
+        v_store_some(x + i, v_soft_cap(v_load_some(x + i, some), v_set(cap)), some);
+    }
+}
 
 static void FN(scale)(float *x, float s, size_t n)
 {

@@ -12,6 +12,8 @@
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 #define EACH(SYMBOL, name) [HKK_##SYMBOL] = HKK_OTHER(name),
+#define APPLY(SYMBOL, name) [HKK_##SYMBOL] = FN(name),
+#define APPLY_MUL(SYMBOL, name) [HKK_##SYMBOL] = FN(name##_mul),
 #define OWN(name, SYMBOL, ...) [HKK_##SYMBOL] = FN(matmul_##name),
 
 const struct hkk_table HKK_NAMED(hkk, HKK_LEVEL) = {
@@ -23,16 +25,24 @@ const struct hkk_table HKK_NAMED(hkk, HKK_LEVEL) = {
     .rms_norm = FN(rms_norm),
     .add = FN(add),
     .scale = FN(scale),
-    .silu_mul = FN(silu_mul),
-    .gelu_mul = FN(gelu_mul),
+    .l2_norm = FN(l2_norm),
+    .layer_norm = FN(layer_norm),
+    .apply = {HKK_FUNCTION_LIST(APPLY)},
+    .apply_mul = {HKK_FUNCTION_LIST(APPLY_MUL)},
+    .clamped_swiglu = FN(clamped_swiglu),
+    .soft_cap = FN(soft_cap),
     .softmax = FN(softmax),
     .rope = FN(rope),
     .to_half = FN(to_half),
     .store_key = FN(store_key),
     .attend = FN(attend),
     .merge = FN(merge),
+    .sink = FN(sink),
     .finish = FN(finish),
+    .route = FN(route),
 };
 
 #undef EACH
 #undef OWN
+#undef APPLY
+#undef APPLY_MUL

@@ -14,6 +14,8 @@
 #include "kernels/tmpl/merge.h"
 #include "kernels/tmpl/rows.h"
 
+#include "kernels/tmpl/route.h"
+
 #include "kernels/x86/amx_matmul.h"
 
 #define HKK_TILES_BYTES FN(tiles_bytes)

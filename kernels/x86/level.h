@@ -10,6 +10,8 @@
 #include "kernels/tmpl/quantize.h"
 #include "kernels/tmpl/rows.h"
 
+#include "kernels/tmpl/route.h"
+
 #include "kernels/x86/float.h"
 #include "kernels/x86/matmul.h"
 

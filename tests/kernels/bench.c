@@ -291,11 +291,11 @@ static void run_attend(struct work *w, size_t row0, size_t rows, void *scratch)
     (void)row0;
     (void)rows;
     const uint16_t *half = (const void *)w->w.data;
-    struct hkk_segment s = {half, half + HKK_SEGMENT * HEAD, HEAD, HEAD, 0.05f};
+    struct hkk_segment s = {half, half + HKK_SEGMENT * HEAD, HEAD, HEAD, 0.05f, 0};
     struct hkk_query query[ATTEND_MANY];
     for (size_t i = 0; i < w->type; i++) {
         size_t at = i * HEAD % ROW;
-        query[i] = (struct hkk_query){w->a.x + at, HKK_SEGMENT, {.accumulator = w->y + at}};
+        query[i] = (struct hkk_query){w->a.x + at, 0, HKK_SEGMENT, {.accumulator = w->y + at}};
     }
     w->level->attend(&s, query, w->type, scratch);
 }
@@ -312,7 +312,7 @@ static void run_silu(struct work *w, size_t row0, size_t rows, void *scratch)
     (void)row0;
     (void)rows;
     memcpy(scratch, w->y, ROW * sizeof *w->y);
-    w->level->silu_mul(scratch, w->a.x, ROW);
+    w->level->apply_mul[HKK_SILU](scratch, scratch, w->a.x, ROW);
 }
 
 static void run_softmax(struct work *w, size_t row0, size_t rows, void *scratch)

@@ -106,10 +106,20 @@ bool check_rms_norm(struct run *r, unsigned type, unsigned round);
 bool define_rms_norm(struct run *r, unsigned type);
 bool check_add(struct run *r, unsigned type, unsigned round);
 bool check_scale(struct run *r, unsigned type, unsigned round);
-bool check_silu_mul(struct run *r, unsigned type, unsigned round);
-bool define_silu_mul(struct run *r, unsigned type);
-bool check_gelu_mul(struct run *r, unsigned type, unsigned round);
-bool define_gelu_mul(struct run *r, unsigned type);
+bool check_l2_norm(struct run *r, unsigned type, unsigned round);
+bool define_l2_norm(struct run *r, unsigned type);
+bool check_layer_norm(struct run *r, unsigned type, unsigned round);
+bool define_layer_norm(struct run *r, unsigned type);
+#define FUNCTION(SYMBOL, name)                                                                     \
+    bool check_##name(struct run *r, unsigned type, unsigned round);                               \
+    bool check_##name##_mul(struct run *r, unsigned type, unsigned round);                         \
+    bool define_##name(struct run *r, unsigned type);
+HKK_FUNCTION_LIST(FUNCTION)
+#undef FUNCTION
+bool check_clamped_swiglu(struct run *r, unsigned type, unsigned round);
+bool define_clamped_swiglu(struct run *r, unsigned type);
+bool check_soft_cap(struct run *r, unsigned type, unsigned round);
+bool define_soft_cap(struct run *r, unsigned type);
 bool check_softmax(struct run *r, unsigned type, unsigned round);
 bool define_softmax(struct run *r, unsigned type);
 bool check_rope(struct run *r, unsigned type, unsigned round);
@@ -120,9 +130,15 @@ bool define_to_half(struct run *r, unsigned type);
 enum { ATTEND_FEW = 8, ATTEND_MANY = HKK_QUERIES };
 bool check_attend(struct run *r, unsigned queries, unsigned round);
 bool define_attend(struct run *r, unsigned queries);
+bool check_window(struct run *r, unsigned queries, unsigned round);
 bool check_store_key(struct run *r, unsigned type, unsigned round);
 bool check_merge(struct run *r, unsigned type, unsigned round);
 bool check_finish(struct run *r, unsigned type, unsigned round);
+bool check_sink(struct run *r, unsigned type, unsigned round);
+bool define_sink(struct run *r, unsigned type);
+/* route.c */
+bool check_route(struct run *r, unsigned type, unsigned round);
+bool define_route(struct run *r, unsigned type);
 /* bench.c */
 int bench(const struct options *o);
 

@@ -22,20 +22,51 @@ static void do_scale(const struct hkk_table *t, float *x, const float *y, size_t
         t->scale(x, y[0], n);
 }
 
-static void do_silu(const struct hkk_table *t, float *x, const float *y, size_t n)
+/* Each function, alone and times Y. */
+#define FUNCTION(SYMBOL, name)                                                                     \
+    static void do_##name(const struct hkk_table *t, float *x, const float *y, size_t n)           \
+    {                                                                                              \
+        (void)y;                                                                                   \
+        t->apply[HKK_##SYMBOL](x, n);                                                              \
+    }                                                                                              \
+    static void do_##name##_mul(const struct hkk_table *t, float *x, const float *y, size_t n)     \
+    {                                                                                              \
+        t->apply_mul[HKK_##SYMBOL](x, x, y, n);                                                    \
+    }
+HKK_FUNCTION_LIST(FUNCTION)
+#undef FUNCTION
+
+static void do_clamped_swiglu(const struct hkk_table *t, float *x, const float *y, size_t n)
 {
-    t->silu_mul(x, y, n);
+    t->clamped_swiglu(x, y, n, 1.702f, 2.5f);
 }
 
-static void do_gelu(const struct hkk_table *t, float *x, const float *y, size_t n)
+static void do_soft_cap(const struct hkk_table *t, float *x, const float *y, size_t n)
 {
-    t->gelu_mul(x, y, n);
+    (void)y;
+    t->soft_cap(x, 30, n);
 }
 
-static void do_norm(const struct hkk_table *t, float *x, const float *y, size_t n)
+/* Of some lengths without weights. */
+static void do_rms_norm(const struct hkk_table *t, float *x, const float *y, size_t n)
 {
     if (n > 0)
-        t->rms_norm(x, x, y, n, 1e-6f);
+        t->rms_norm(x, x, n % 7 == 0 ? NULL : y, n, 1e-6f);
+}
+
+static void do_l2_norm(const struct hkk_table *t, float *x, const float *y, size_t n)
+{
+    (void)y;
+    if (n > 0)
+        t->l2_norm(x, x, n, 1e-6f);
+}
+
+/* Y is weights and biases, either of which may not be there. */
+static void do_layer_norm(const struct hkk_table *t, float *x, const float *y, size_t n)
+{
+    const float *w = n % 3 == 1 ? NULL : y, *b = n % 5 < 2 ? NULL : y;
+    if (n > 0)
+        t->layer_norm(x, x, w, b, n, 1e-6f);
 }
 
 static void do_softmax(const struct hkk_table *t, float *x, const float *y, size_t n)
@@ -83,24 +114,22 @@ static bool check_row(struct run *r, unsigned round, row_fn *fn)
     bool check_##name(struct run *r, unsigned type, unsigned round)                                \
     {                                                                                              \
         (void)type;                                                                                \
-        return check_row(r, round, row_##name);                                                    \
+        return check_row(r, round, do_##name);                                                     \
     }
-
-#define row_add do_add
-#define row_scale do_scale
-#define row_silu_mul do_silu
-#define row_gelu_mul do_gelu
-#define row_rms_norm do_norm
-#define row_softmax do_softmax
-#define row_rope do_rope
 
 ROW(add)
 ROW(scale)
-ROW(silu_mul)
-ROW(gelu_mul)
 ROW(rms_norm)
+ROW(l2_norm)
+ROW(layer_norm)
+ROW(clamped_swiglu)
+ROW(soft_cap)
 ROW(softmax)
 ROW(rope)
+
+#define FUNCTION(SYMBOL, name) ROW(name) ROW(name##_mul)
+HKK_FUNCTION_LIST(FUNCTION)
+#undef FUNCTION
 
 /* ---- activations ---- */
 
@@ -199,17 +228,20 @@ bool define_softmax(struct run *r, unsigned type)
            differs(r, "the sum is wrong");
 }
 
-/* SCALED times double's value of FN at x must be within BOUND of it, relative to the larger of the
- * value and |x| * 2^-24 (where gelu cancels). */
-static bool near_function(struct run *r, row_fn *fn, double (*function)(double), double bound)
+/* FN(x) of each x in [FROM, TO), and of small ones, is within BOUND of FUNCTION, relative to that.
+ */
+static bool near_function(struct run *r, row_fn *fn, double (*function)(double), double from,
+                          double to, double bound)
 {
-    double worst = 0;
-    for (double at = -80; at < 80; at += 0.003) {
+    double worst = 0, where = 0;
+    for (double at = from; at < to; at += fabs(at) < 0.01 ? 0.00003 : 0.0013) {
         float x = (float)at, y = 1;
         fn(r->reference, &x, &y, 1);
-        worst = fmax(worst, relative((double)x, function((double)(float)at)));
+        const double error = relative((double)x, function((double)(float)at));
+        where = error > worst ? at : where;
+        worst = fmax(worst, error);
     }
-    return worst < bound || differs(r, "relative error %g, above %g", worst, bound);
+    return worst < bound || differs(r, "relative error %g at %g, above %g", worst, where, bound);
 }
 
 static double silu(double x)
@@ -223,14 +255,34 @@ static double gelu(double x)
     return 2 * u < -87 ? 0 : x / (1 + exp(-2 * u));
 }
 
-bool define_silu_mul(struct run *r, unsigned type)
+static double gelu_erf(double x)
+{
+    return x * erfc(-x / sqrt(2)) / 2;
+}
+
+static double softplus(double x)
+{
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
+static double capped_at_30(double x)
+{
+    return 30 * tanh(x / 30);
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+bool define_silu(struct run *r, unsigned type)
 {
     (void)type;
-    return near_function(r, do_silu, silu, 4e-7);
+    return near_function(r, do_silu, silu, -80, 80, 4e-7);
 }
 
 /* e^-2u has the error of 2u times its size, up to 87 * 2^-22. */
-bool define_gelu_mul(struct run *r, unsigned type)
+bool define_gelu(struct run *r, unsigned type)
 {
     (void)type;
     double worst = 0;
@@ -240,6 +292,91 @@ bool define_gelu_mul(struct run *r, unsigned type)
         worst = fmax(worst, fabs((double)x - gelu((double)(float)at)) / fmax(1, fabs(at)));
     }
     return worst < 2e-7 || differs(r, "error %g", worst);
+}
+
+bool define_gelu_erf(struct run *r, unsigned type)
+{
+    (void)type;
+    float ends[3] = {-30, -0.0f, INFINITY};
+    do_gelu_erf(r->reference, ends, ends, 3);
+    if (ends[0] != 0 || ends[1] != 0 || ends[2] != INFINITY)
+        return differs(r, "of -30, 0 and infinity: %g, %g, %g", (double)ends[0], (double)ends[1],
+                       (double)ends[2]);
+    return near_function(r, do_gelu_erf, gelu_erf, -12.5, 40, 0x1p-21);
+}
+
+bool define_softplus(struct run *r, unsigned type)
+{
+    (void)type;
+    return near_function(r, do_softplus, softplus, -87, 100, 0x1p-22);
+}
+
+bool define_sigmoid(struct run *r, unsigned type)
+{
+    (void)type;
+    return near_function(r, do_sigmoid, sigmoid, -87, 100, 4e-7);
+}
+
+bool define_soft_cap(struct run *r, unsigned type)
+{
+    (void)type;
+    return near_function(r, do_soft_cap, capped_at_30, -900, 900, 0x1.6p-22);
+}
+
+bool define_relu_2(struct run *r, unsigned type)
+{
+    (void)type;
+    float x[4] = {-3, 0, 2.5f, NAN};
+    do_relu_2(r->reference, x, x, 4);
+    return (x[0] == 0 && x[1] == 0 && x[2] == 6.25f && isnan(x[3])) ||
+           differs(r, "%g %g %g %g", (double)x[0], (double)x[1], (double)x[2], (double)x[3]);
+}
+
+/* Clamped above: gate; on both sides: up. */
+bool define_clamped_swiglu(struct run *r, unsigned type)
+{
+    (void)type;
+    for (double g = -9; g < 9; g += 0.01)
+        for (double u = -4; u < 4; u += 0.5) {
+            float x = (float)g, y = (float)u;
+            const double gate = fmin((double)x, 2.5), up = fmax(-2.5, fmin((double)y, 2.5));
+            r->reference->clamped_swiglu(&x, &y, 1, 1.702f, 2.5f);
+            const double expected = (up + 1) * gate * sigmoid((double)1.702f * gate);
+            if (fabs((double)x - expected) > 1e-6 * (1 + fabs(expected)))
+                return differs(r, "of %g and %g: %g, in double %g", g, u, (double)x, expected);
+        }
+    return true;
+}
+
+bool define_layer_norm(struct run *r, unsigned type)
+{
+    (void)type;
+    enum { N = 173 };
+    float x[N], w[N], b[N], y[N];
+    random_floats(&r->random, x, N, 0);
+    random_floats(&r->random, w, N, 0);
+    random_floats(&r->random, b, N, 0);
+    double mean = 0, squares = 0;
+    for (int i = 0; i < N; i++)
+        mean += (double)x[i] / N;
+    for (int i = 0; i < N; i++)
+        squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    r->reference->layer_norm(y, x, w, b, N, 1e-5f);
+    for (int i = 0; i < N; i++) {
+        const double d = ((double)x[i] - mean) / sqrt(squares / N + 1e-5);
+        if (fabs((double)y[i] - (d * (double)w[i] + (double)b[i])) > 4e-6)
+            return differs(r, "[%d] is %g", i, (double)y[i]);
+    }
+    return true;
+}
+
+bool define_l2_norm(struct run *r, unsigned type)
+{
+    (void)type;
+    float x[3] = {3, 0, -4};
+    r->reference->l2_norm(x, x, 3, 1e-6f);
+    return (fabsf(x[0] - 0.6f) < 1e-6f && x[1] == 0 && fabsf(x[2] + 0.8f) < 1e-6f) ||
+           differs(r, "%g %g %g", (double)x[0], (double)x[1], (double)x[2]);
 }
 
 bool define_rms_norm(struct run *r, unsigned type)
