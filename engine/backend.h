@@ -51,6 +51,7 @@ struct hke_device_options {
     const struct hkk_table *kernels; /* as hke_context_options has them, from here on */
     unsigned threads;
     bool huge_pages;
+    uint64_t weights_memory; /* as hke_context_options has it */
     /* Called in the thread of run(), now and then in a batch of several tokens: STEP is next. False
      * ends the run. NULL: nothing is to be called. */
     bool (*watch)(void *arg, size_t step);
@@ -92,6 +93,8 @@ struct hke_backend {
     /* What it computes with. */
     unsigned (*threads)(const struct hke_device *d);
     const char *(*kernels)(const struct hke_device *d);
+    /* Bytes of weights that stay in memory, of how many that every pass needs. */
+    uint64_t (*weights_kept)(const struct hke_device *d, uint64_t *total);
 };
 
 extern const struct hke_backend hke_cpu_backend;

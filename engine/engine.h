@@ -69,10 +69,12 @@ struct hke_context_options {
     const struct hkk_table *kernels; /* NULL: the best that run here. Only time depends on it */
     unsigned threads;                /* 0: as many as the machine is good for; likewise */
     enum hke_activations activations;
-    bool huge_pages;        /* ask for large pages for buffers and cache: time and memory only */
-    size_t cache_positions; /* most of all sequences of a runner together, rounded up to whole
-                               blocks; 0: no bound */
-    hke_watch_fn *watch;    /* or NULL */
+    bool huge_pages;         /* ask for large pages for buffers and cache: time and memory only */
+    uint64_t weights_memory; /* bytes of weights that stay in memory, the rest is read in every
+                                pass; 0: as many as there is memory for. Likewise */
+    size_t cache_positions;  /* most of all sequences of a runner together, rounded up to whole
+                                blocks; 0: no bound */
+    hke_watch_fn *watch;     /* or NULL */
     void *watch_arg;
 };
 
@@ -95,6 +97,8 @@ size_t hke_context_used(const struct hke_context *c);
 /* What it computes with. */
 unsigned hke_context_threads(const struct hke_context *c);
 const char *hke_context_kernels(const struct hke_context *c);
+/* As hke_runner_weights_kept(). */
+uint64_t hke_context_weights_kept(const struct hke_context *c, uint64_t *total);
 
 /* Given the VOCAB logits of POSITION (of the context, from 0), valid during the call; anything but
  * HK_OK ends hke_eval() with that status. */

@@ -25,6 +25,9 @@ size_t hke_runner_positions(const struct hke_runner *r); /* most of a sequence *
 /* What it computes with. */
 unsigned hke_runner_threads(const struct hke_runner *r);
 const char *hke_runner_kernels(const struct hke_runner *r);
+/* Bytes of weights that stay in memory, of how many that every pass needs; those of experts, which
+ * are chosen, count as neither. */
+uint64_t hke_runner_weights_kept(const struct hke_runner *r, uint64_t *total);
 
 struct hke_cache_blocks { /* of each layer of a kind; shared ones count once */
     size_t used, most;    /* most: that may be in use, SIZE_MAX for no bound */

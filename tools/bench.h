@@ -42,8 +42,9 @@ struct bench_result {
     struct bench_speeds prefill, decode;
     double load_ms, first_token_ms;
     struct hke_memory memory;
-    uint64_t peak; /* most bytes resident at any time; 0: unknown */
-    uint64_t kv;   /* bytes of keys and values, in whole segments */
+    uint64_t peak;          /* most bytes resident at any time; 0: unknown */
+    uint64_t kv;            /* bytes of keys and values, in whole segments */
+    uint64_t kept, weights; /* bytes of weights that stay in memory, of how many */
 };
 
 /* Load the model, measure with O's kernels, unload it. *OUT is freed by the caller in any case. */

@@ -298,6 +298,7 @@ static void note_bench_facts(struct bench *b)
     r->memory = hke_memory_now();
     r->peak = peak_memory();
     r->kv = bench_kv_bytes(b);
+    r->kept = hke_runner_weights_kept(b->runner, &r->weights);
 }
 
 enum hk_status bench_measure(const struct bench_options *o, struct bench_result *out,

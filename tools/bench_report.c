@@ -40,6 +40,8 @@ static json_t *bench_memory_json(const struct bench_result *r)
     tool_json_set(o, "mapped", tool_json_known(r->memory.mapped));
     tool_json_set(o, "peak", tool_json_known(r->peak));
     tool_json_set(o, "kv", tool_json_uint(r->kv));
+    tool_json_set(o, "weights", tool_json_uint(r->weights));
+    tool_json_set(o, "kept", tool_json_uint(r->kept));
     return o;
 }
 
@@ -89,6 +91,7 @@ static void print_bench_facts(const struct bench_options *o, const struct bench_
     tool_row_size(&t, "mapped memory", r->memory.mapped);
     tool_row_size(&t, "peak memory", r->peak);
     tool_row_size(&t, "keys and values", r->kv);
+    tool_row_size(&t, "weights kept", r->kept);
     tool_table_print(&t, stdout);
 }
 

@@ -2,14 +2,12 @@
  * "0-3,8". */
 #include "engine/cpu/cores.h"
 
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "engine/cpu/groups.h"
 #include "engine/cpu/pool.h"
 #include "engine/cpu/sys.h"
 
@@ -50,27 +48,7 @@ static void limit_cpus(struct cpus *c, const struct cpus *to)
         *c = both;
 }
 
-/* ---- files ---- */
-
-/* The beginning of a small file as text; false where it cannot be read. */
-__attribute__((format(printf, 3, 4))) static bool read_small_file(char *text, size_t size,
-                                                                  const char *path, ...)
-{
-    char name[4096];
-    va_list ap;
-    va_start(ap, path);
-    int length = vsnprintf(name, sizeof name, path, ap);
-    va_end(ap);
-    if (length < 0 || (size_t)length >= sizeof name)
-        return false;
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, size - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
+/* ---- lists ---- */
 
 /* A number below MAX_CPUS at *S. */
 static bool parse_cpu_number(const char **s, unsigned *cpu)
@@ -119,7 +97,7 @@ static void find_processors(struct cpus *online, struct cpus *allowed, const cha
 {
     char text[8192];
     bool known = list != NULL ? parse_cpu_list(allowed, list) : read_own_affinity(allowed);
-    if (!read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/online", root) ||
+    if (!hke_read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/online", root) ||
         !parse_cpu_list(online, text)) {
         if (!known)
             parse_cpu_list(allowed, "0");
@@ -139,8 +117,8 @@ static bool read_core(struct cpus *core, unsigned cpu, const char *root)
     static const char *const names[] = {"core_cpus_list", "thread_siblings_list"};
     char text[8192];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/topology/%s", root,
-                            cpu, names[i]))
+        if (hke_read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/topology/%s",
+                                root, cpu, names[i]))
             return parse_cpu_list(core, text);
     return false;
 }
@@ -171,8 +149,8 @@ static void keep_leaders(struct cpus *cpus, const char *root)
 static unsigned long read_capacity(unsigned cpu, const char *root)
 {
     char text[32];
-    return read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/cpu_capacity", root,
-                           cpu)
+    return hke_read_small_file(text, sizeof text, "%s/sys/devices/system/cpu/cpu%u/cpu_capacity",
+                               root, cpu)
                ? strtoul(text, NULL, 10)
                : 0;
 }
@@ -201,7 +179,7 @@ static void keep_fast(struct cpus *cpus, const char *root)
 {
     char text[8192];
     struct cpus fast;
-    if (read_small_file(text, sizeof text, "%s/sys/devices/cpu_core/cpus", root) &&
+    if (hke_read_small_file(text, sizeof text, "%s/sys/devices/cpu_core/cpus", root) &&
         parse_cpu_list(&fast, text))
         limit_cpus(cpus, &fast);
     else
@@ -210,119 +188,35 @@ static void keep_fast(struct cpus *cpus, const char *root)
 
 /* ---- quotas ---- */
 
-/* One hierarchy of control groups: where this process is in it, and where it is mounted. */
-struct hierarchy {
-    bool second;                     /* version 2 */
-    char path[1024];                 /* of the group, from the hierarchy's root */
-    char mount[1024], mounted[1024]; /* where, and which group is seen there */
-};
-
-/* Whether the comma separated LIST has the controller "cpu". */
-static bool lists_cpu_controller(const char *list, size_t n)
-{
-    for (const char *end = list + n; list < end;) {
-        size_t length = strcspn(list, ",: \n");
-        if (length == 3 && memcmp(list, "cpu", 3) == 0)
-            return true;
-        list += length + 1;
-    }
-    return false;
-}
-
-typedef bool match_line_fn(struct hierarchy *h, const char *line);
-
-/* The first line of a file that FN takes. */
-static bool find_matching_line(struct hierarchy *h, const char *root, const char *path,
-                               match_line_fn *fn)
-{
-    char name[4096], *line = NULL;
-    size_t room = 0;
-    bool found = false;
-    if (snprintf(name, sizeof name, "%s%s", root, path) >= (int)sizeof name)
-        return false;
-    FILE *file = fopen(name, "re");
-    if (file == NULL)
-        return false;
-    while (!found && getline(&line, &room, file) >= 0)
-        found = fn(h, line);
-    free(line);
-    fclose(file);
-    return found;
-}
-
-/* /proc/self/cgroup: "4:cpu,cpuacct:/path" or, for version 2, "0::/path". */
-static bool match_group_path(struct hierarchy *h, const char *line)
-{
-    const char *list = strchr(line, ':');
-    const char *path = list != NULL ? strchr(list + 1, ':') : NULL;
-    if (path == NULL)
-        return false;
-    size_t n = (size_t)(path - list - 1);
-    if (h->second ? n > 0 : !lists_cpu_controller(list + 1, n))
-        return false;
-    return sscanf(path + 1, "%1023[^\n]", h->path) == 1;
-}
-
-/* /proc/self/mountinfo: "30 23 0:26 /mounted /mount rw,... shared:4 - cgroup2 source rw,..." */
-static bool match_group_mount(struct hierarchy *h, const char *line)
-{
-    char type[32], options[1024];
-    const char *rest = strstr(line, " - ");
-    if (rest == NULL || sscanf(rest, " - %31s %*s %1023s", type, options) != 2)
-        return false;
-    if (strcmp(type, h->second ? "cgroup2" : "cgroup") != 0 ||
-        (!h->second && !lists_cpu_controller(options, strlen(options))))
-        return false;
-    return sscanf(line, "%*s %*s %*s %1023s %1023s", h->mounted, h->mount) == 2;
-}
-
-/* Quota of the group in directory DIR; 0 where it has none. */
-static double group_quota(const struct hierarchy *h, const char *root, const char *dir)
-{
-    char text[64], period_text[32];
-    long long quota = 0, period = 0;
-    if (h->second) {
-        if (!read_small_file(text, sizeof text, "%s%s/cpu.max", root, dir) ||
-            sscanf(text, "%lld %lld", &quota, &period) != 2)
-            return 0;
-    } else if (read_small_file(text, sizeof text, "%s%s/cpu.cfs_quota_us", root, dir) &&
-               read_small_file(period_text, sizeof period_text, "%s%s/cpu.cfs_period_us", root,
-                               dir)) {
-        quota = strtoll(text, NULL, 10);
-        period = strtoll(period_text, NULL, 10);
-    }
-    return quota > 0 && period > 0 ? (double)quota / (double)period : 0;
-}
-
 static double smaller_quota(double a, double b)
 {
     return b == 0 || (a > 0 && a < b) ? a : b;
 }
 
-/* A group is bound by those above it too. Those above the one that is mounted cannot be seen. */
-static double hierarchy_quota(bool second, const char *root)
+/* The quota of the group in DIR, 0 where it has none, into the double at ARG. */
+static void limit_quota(void *arg, const char *dir, bool second)
 {
-    struct hierarchy h = {.second = second};
-    if (!find_matching_line(&h, root, "/proc/self/cgroup", match_group_path) ||
-        !find_matching_line(&h, root, "/proc/self/mountinfo", match_group_mount))
-        return 0;
-    size_t above = strcmp(h.mounted, "/") == 0 ? 0 : strlen(h.mounted);
-    bool inside =
-        strncmp(h.path, h.mounted, above) == 0 && (h.path[above] == '/' || h.path[above] == '\0');
-    char dir[2 * sizeof h.path];
-    snprintf(dir, sizeof dir, "%s%s", h.mount, inside ? h.path + above : "");
-    size_t top = strlen(h.mount);
-    double quota = group_quota(&h, root, dir);
-    while (strlen(dir) > top) {
-        *strrchr(dir, '/') = '\0';
-        quota = smaller_quota(quota, group_quota(&h, root, dir));
+    char text[64], period_text[32];
+    long long quota = 0, period = 0;
+    double *least = arg;
+    if (second) {
+        if (!hke_read_small_file(text, sizeof text, "%s/cpu.max", dir) ||
+            sscanf(text, "%lld %lld", &quota, &period) != 2)
+            return;
+    } else if (hke_read_small_file(text, sizeof text, "%s/cpu.cfs_quota_us", dir) &&
+               hke_read_small_file(period_text, sizeof period_text, "%s/cpu.cfs_period_us", dir)) {
+        quota = strtoll(text, NULL, 10);
+        period = strtoll(period_text, NULL, 10);
     }
-    return quota;
+    if (quota > 0 && period > 0)
+        *least = smaller_quota(*least, (double)quota / (double)period);
 }
 
 static double find_quota(const char *root)
 {
-    return smaller_quota(hierarchy_quota(true, root), hierarchy_quota(false, root));
+    double least = 0;
+    hke_each_group(root, "cpu", limit_quota, &least);
+    return least;
 }
 
 /* N, but not more than the quota has to do, rounded up. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/cpu/cores.h"
+#include "engine/cpu/memory.h"
 
 /* ---- sizes ---- */
 
@@ -144,6 +145,7 @@ static enum hk_status allocate_buffers(struct hke_cpu *c, struct hk_error *err)
     if (c->span == NULL || c->worker == NULL)
         return hk_fail_nomem(err);
     cut_all_buffers(&a, c);
+    c->arena_bytes = a.used;
     if (!a.too_big)
         c->arena = hke_alloc_pages(a.used, c->opt.huge_pages);
     if (c->arena == NULL)
@@ -233,11 +235,24 @@ static enum hk_status choose_threads_and_kernels(struct hke_cpu *c, struct hk_er
     return hke_pool_new(threads, &c->pool, err);
 }
 
+/* Of what there is an eighth is left for the KV cache and for others. */
+static enum hk_status choose_weights_to_keep(struct hke_cpu *c, struct hk_error *err)
+{
+    uint64_t memory = c->opt.weights_memory;
+    if (memory == 0) {
+        memory = hke_memory_available("");
+        memory -= memory / 8;
+        memory = memory > c->arena_bytes ? memory - c->arena_bytes : 0;
+    }
+    return hke_residency_new(&c->residency, c->plan, memory, err);
+}
+
 static void close_cpu(struct hke_device *d)
 {
     struct hke_cpu *c = (struct hke_cpu *)d;
     hke_free_spans(c);
     hke_free_kv(c);
+    hke_residency_free(&c->residency);
     free(c->arena);
     free(c->low_arena);
     free(c->worker);
@@ -263,6 +278,8 @@ static enum hk_status open_cpu(struct hke_device **out, const struct hke_plan *p
     st = choose_threads_and_kernels(c, err);
     if (st == HK_OK)
         st = allocate_buffers(c, err);
+    if (st == HK_OK)
+        st = choose_weights_to_keep(c, err);
     if (st != HK_OK)
         close_cpu(&c->device);
     else
@@ -324,6 +341,8 @@ static enum hk_status run_cpu(struct hke_device *d, const struct hke_batch *b, s
         memcpy(c->buffer[HKE_RESIDUAL], residual, b->n * c->plan->hidden * sizeof *residual);
     if (!hke_run_pass(&p))
         return hk_fail_sys(err, EINTR, "evaluating tokens");
+    if (end == c->plan->steps)
+        hke_residency_pass(c->residency);
     if (end < c->plan->steps)
         copy_residual(&p, residual);
     return HK_OK;
@@ -353,6 +372,11 @@ static const char *kernels_of_cpu(const struct hke_device *d)
     return ((const struct hke_cpu *)d)->kernels->name;
 }
 
+static uint64_t weights_kept_of_cpu(const struct hke_device *d, uint64_t *total)
+{
+    return hke_residency_kept(((const struct hke_cpu *)d)->residency, total);
+}
+
 const struct hke_backend hke_cpu_backend = {
     .name = "cpu",
     .open = open_cpu,
@@ -365,4 +389,5 @@ const struct hke_backend hke_cpu_backend = {
     .logits = logits_of_cpu,
     .threads = threads_of_cpu,
     .kernels = kernels_of_cpu,
+    .weights_kept = weights_kept_of_cpu,
 };

@@ -7,6 +7,7 @@
 
 #include "engine/backend.h"
 #include "engine/cpu/pool.h"
+#include "engine/cpu/residency.h"
 #include "engine/cpu/sys.h"
 #include "kernels/kernels.h"
 
@@ -68,7 +69,10 @@ struct hke_cpu {
     size_t spans;
     struct hke_kv kv[HKE_MAX_CACHES];
 
-    void *arena;                /* all below */
+    struct hke_residency *residency; /* worker 0 keeps it in step */
+
+    void *arena; /* all below */
+    size_t arena_bytes;
     float *buffer[HKE_BUFFERS]; /* batch x the plan's elems */
     float *normed;              /* batch x hidden: input of a product; in the memory of DELTA */
     void *acts[HKK_KINDS];      /* rounded activations of the product that is next, of each kind */

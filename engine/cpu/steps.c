@@ -295,6 +295,8 @@ static void run_steps(void *arg, unsigned worker, unsigned workers)
             continue;
         if (is_pass_stopped(p, worker, i))
             return;
+        if (worker == 0)
+            hke_residency_step(p->cpu->residency, i);
         run_step(p, own, &plan->step[i]);
     }
 }

@@ -81,6 +81,11 @@ const char *hke_context_kernels(const struct hke_context *c)
     return hke_runner_kernels(c->runner);
 }
 
+uint64_t hke_context_weights_kept(const struct hke_context *c, uint64_t *total)
+{
+    return hke_runner_weights_kept(c->runner, total);
+}
+
 bool hke_context_stopped(const struct hke_context *c)
 {
     return c->runner->watched.stopped;

@@ -55,6 +55,7 @@ static enum hk_status settle_options(struct hke_runner *r, const struct hke_cont
         .kernels = opt->kernels,
         .threads = opt->threads,
         .huge_pages = opt->huge_pages,
+        .weights_memory = opt->weights_memory,
         .watch = opt->watch != NULL ? watch_step : NULL,
         .watch_arg = r,
     };
@@ -121,6 +122,11 @@ unsigned hke_runner_threads(const struct hke_runner *r)
 const char *hke_runner_kernels(const struct hke_runner *r)
 {
     return r->device->backend->kernels(r->device);
+}
+
+uint64_t hke_runner_weights_kept(const struct hke_runner *r, uint64_t *total)
+{
+    return r->device->backend->weights_kept(r->device, total);
 }
 
 struct hke_cache_blocks hke_runner_blocks(const struct hke_runner *r)

@@ -163,6 +163,18 @@ static void advise_pages(const void *p, size_t n, int advice)
 }
 #endif
 
+bool hk_sys_is_resident(const void *p)
+{
+#ifdef MADV_DONTNEED
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char state = 1;
+    return mincore((void *)((uintptr_t)p / page * page), 1, &state) != 0 || (state & 1) != 0;
+#else
+    (void)p;
+    return true;
+#endif
+}
+
 void hk_sys_read_ahead(const void *p, size_t n)
 {
 #ifdef MADV_DONTNEED
@@ -178,6 +190,15 @@ void hk_sys_let_go(const void *p, size_t n)
     advise_pages(p, n, MADV_DONTNEED);
 #else
     (void)p, (void)n;
+#endif
+}
+
+void hk_sys_forget(int fd, off_t at, off_t n)
+{
+#ifdef POSIX_FADV_DONTNEED
+    (void)posix_fadvise(fd, at, n, POSIX_FADV_DONTNEED);
+#else
+    (void)fd, (void)at, (void)n;
 #endif
 }
 

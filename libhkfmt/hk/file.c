@@ -14,6 +14,7 @@
 #include "libhkfmt/base/fault.h"
 #include "libhkfmt/base/le.h"
 #include "libhkfmt/base/name_index.h"
+#include "libhkfmt/base/sys.h"
 #include "libhkfmt/hkmodel.h"
 
 /* ---- mappings ---- */
@@ -200,6 +201,29 @@ struct hk_bytes hk_tensor_scales(const struct hk_file *f, const struct hk_tensor
 struct hk_bytes hk_tensor_residual(const struct hk_file *f, const struct hk_tensor *t)
 {
     return mapped_section(f, t, t->residual_offset, t->residual_size);
+}
+
+void hk_read_ahead(const struct hk_file *f, struct hk_bytes b)
+{
+    (void)f;
+    hk_sys_read_ahead(b.p, b.n);
+}
+
+bool hk_is_in_memory(const struct hk_file *f, struct hk_bytes b)
+{
+    (void)f;
+    return b.n == 0 || hk_sys_is_resident(b.p + b.n - 1);
+}
+
+void hk_let_go(const struct hk_file *f, struct hk_bytes b)
+{
+    hk_sys_let_go(b.p, b.n);
+    for (size_t i = 0; i < f->part_count; i++) {
+        const struct hk_part *part = &f->parts[i];
+        const uintptr_t map = (uintptr_t)part->map, at = (uintptr_t)b.p;
+        if (part->fd >= 0 && at >= map && at - map < part->size)
+            hk_sys_forget(part->fd, (off_t)(at - map), (off_t)b.n);
+    }
 }
 
 enum hk_status hk_refuse_cut(const struct hk_file *f, struct hk_error *err)

@@ -84,6 +84,20 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
     assert_same a.f32 b.f32
 }
 
+@test "weights that do not stay in memory change nothing" {
+    t_sh 'printf "%s" "$1" | hk-perplexity --logits a.f32 "$2"' "$TEXT" "$M"
+    one=$output
+    t_sh 'printf "%s" "$1" | hk-perplexity --memory 1 --logits b.f32 "$2"' "$TEXT" "$M"
+    assert_out "$one"
+    assert_same a.f32 b.f32
+    t_sh 'hk-bench --memory 1 --prefill 2 --decode 2 --reps 1 "$1" | jq -c "[.memory.kept,.memory.weights>400000]"' "$M"
+    assert_out '[0,true]'
+    t_sh 'hk-bench --prefill 2 --decode 2 --reps 1 "$1" | jq -c "[.memory.kept==.memory.weights]"' "$M"
+    assert_out '[true]'
+    t_sh 'echo a | hk-run --memory 1 --mlock "$1"' "$M"
+    assert_fails 2 '--memory and --mlock exclude each other'
+}
+
 @test "a limit on locked pages is named" {
     [[ -z ${SAN:-} ]] || skip 'SKIPPED: sanitizers lock nothing'
     for tool in 'hk-perplexity' 'hk-run -n 1' 'hk-bench --prefill 1 --decode 0'; do

@@ -1,4 +1,4 @@
-/* How many threads a machine gets: machines made of files. */
+/* How many threads and how much memory a machine gives: machines made of files. */
 #include <errno.h>
 #include <ftw.h>
 #include <string.h>
@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/cpu/cores.h"
+#include "engine/cpu/memory.h"
 #include "engine/cpu/pool.h"
 #include "tests/lib/tap.h"
 
@@ -177,6 +178,31 @@ static void test_unknown(void)
     expect("processors beyond all bounds", "0", NUMBERS(1024, 1, 1, 1, 1), 0);
 }
 
+static void test_memory(void)
+{
+    const uint64_t mib = 1 << 20;
+    new_machine("0-1");
+    ok(hke_memory_available(root) == UINT64_MAX, "memory that nothing is known of has no bound");
+    put("/proc/meminfo", "MemTotal: 4096 kB\nMemFree: 1 kB\nMemAvailable:   3072 kB\n");
+    ok(hke_memory_available(root) == 3 * mib, "memory that is available");
+    put("/proc/self/cgroup", "4:memory:/m\n0::/a/b\n");
+    put("/proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+                                "32 23 0:8 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    put("/sys/fs/cgroup/unified/a/b/memory.max", "max\n");
+    put("/sys/fs/cgroup/unified/a/b/memory.current", "4194304\n");
+    ok(hke_memory_available(root) == 3 * mib, "a group without a bound");
+    put("/sys/fs/cgroup/unified/a/memory.max", "4194304\n");
+    put("/sys/fs/cgroup/unified/a/memory.current", "3145728\n");
+    ok(hke_memory_available(root) == mib, "a bound of the group above");
+    put("/sys/fs/cgroup/unified/a/memory.stat", "anon 1\nfile 2097152\nshmem 1048576\n");
+    ok(hke_memory_available(root) == 2 * mib, "cached files count as free, shared memory does not");
+    put("/sys/fs/cgroup/memory/m/memory.limit_in_bytes", "1048576\n");
+    put("/sys/fs/cgroup/memory/m/memory.usage_in_bytes", "2097152\n");
+    ok(hke_memory_available(root) == 0, "a group of version 1 that has more than its bound");
+    put("/sys/fs/cgroup/memory/m/memory.stat", "cache 0\ntotal_cache 1572864\ntotal_shmem 0\n");
+    ok(hke_memory_available(root) == mib / 2, "and what it has cached");
+}
+
 static void test_here(void)
 {
     struct hke_cores c;
@@ -199,6 +225,7 @@ static void test_cores(void)
     test_quota();
     test_quota_of_container();
     test_quota_first();
+    test_memory();
     test_unknown();
     test_here();
     nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -9,13 +9,21 @@
 
 /* ---- options ---- */
 
-enum engine_option { OPT_ACTIVATIONS, OPT_BATCH, OPT_HUGE_PAGES, OPT_MLOCK, OPT_THREADS };
+enum engine_option {
+    OPT_ACTIVATIONS,
+    OPT_BATCH,
+    OPT_HUGE_PAGES,
+    OPT_MEMORY,
+    OPT_MLOCK,
+    OPT_THREADS
+};
 
 static const struct tool_option options[] = {
     [OPT_ACTIVATIONS] = {"activations", 0, "TYPE",
                          "round activations to q8 (default), or not: f32"},
     [OPT_BATCH] = {"batch", 0, "N", "evaluate N tokens together (default 512)"},
     [OPT_HUGE_PAGES] = {"huge-pages", 0, NULL, "ask for huge pages for buffers and KV cache"},
+    [OPT_MEMORY] = {"memory", 0, "SIZE", "keep at most SIZE of the weights in memory"},
     [OPT_MLOCK] = {"mlock", 0, NULL, "lock the weights in memory"},
     [OPT_THREADS] = TOOL_OPTION_THREADS,
 };
@@ -38,6 +46,9 @@ static void set_engine_option(void *to, int option, const char *value)
         break;
     case OPT_HUGE_PAGES:
         o->context.huge_pages = true;
+        break;
+    case OPT_MEMORY:
+        o->context.weights_memory = tool_size(value, 1, UINT64_MAX);
         break;
     case OPT_MLOCK:
         o->mlock = true;
@@ -87,6 +98,10 @@ const struct hkk_table *engine_options_kernels(void)
 
 void engine_options_settle(struct engine_options *o)
 {
+    if (o->mlock && o->context.weights_memory > 0)
+        tool_usage("--memory and --mlock exclude each other");
+    if (o->mlock)
+        o->context.weights_memory = UINT64_MAX;
     if (o->context.kernels == NULL)
         o->context.kernels = engine_options_kernels();
     if (o->context.threads == 0)
