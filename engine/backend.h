@@ -9,10 +9,12 @@
 struct hke_backend;
 
 /* Blocks of the KV cache that hold a sequence's positions of one cache class, in order, by their
- * numbers. Several sequences may have the same block as long as none writes to it. */
+ * numbers; those before FIRST are out of its window, and not there. Several sequences may have the
+ * same block as long as none writes to it. */
 struct hke_block_list {
     uint32_t *number;
-    size_t n;
+    size_t first, n;
+    size_t needed; /* how many the call in progress will have filled in the end */
 };
 
 /* The past of one text. Backends read it. */

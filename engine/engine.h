@@ -90,8 +90,9 @@ void hke_context_free(struct hke_context **c);
 const struct hke_model *hke_context_model(const struct hke_context *c);
 /* Forget the past; memory is kept. */
 void hke_context_reset(struct hke_context *c);
-/* Forget all but the first POSITIONS of it, as long as there are more; memory is kept. */
-void hke_context_rewind(struct hke_context *c, size_t positions);
+/* Forget all but the first POSITIONS of it, as long as there are more; memory is kept. Gives how
+ * many are left, as hke_sequence_rewind(). */
+size_t hke_context_rewind(struct hke_context *c, size_t positions);
 size_t hke_context_positions(const struct hke_context *c); /* maximum */
 size_t hke_context_used(const struct hke_context *c);
 /* What it computes with. */

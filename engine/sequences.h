@@ -29,7 +29,7 @@ const char *hke_runner_kernels(const struct hke_runner *r);
  * are chosen, count as neither. */
 uint64_t hke_runner_weights_kept(const struct hke_runner *r, uint64_t *total);
 
-struct hke_cache_blocks { /* of each layer of a kind; shared ones count once */
+struct hke_cache_blocks { /* of those layers that have most; shared ones count once */
     size_t used, most;    /* most: that may be in use, SIZE_MAX for no bound */
 };
 struct hke_cache_blocks hke_runner_blocks(const struct hke_runner *r);
@@ -50,8 +50,10 @@ HK_MUST enum hk_status hke_sequence_fork(struct hke_sequence **out, const struct
 /* Its blocks, as far as no other sequence has them, are free for others. *S becomes NULL. NULL is
  * allowed. */
 void hke_sequence_free(struct hke_sequence **s);
-/* Forget all but the first POSITIONS, as long as there are more; blocks behind them become free. */
-void hke_sequence_rewind(struct hke_sequence *s, size_t positions);
+/* Forget all but the first POSITIONS, as long as there are more; blocks behind them become free.
+ * Gives how many are left: in a model whose layers see a window those 256 before the last that were
+ * evaluated can be come back to, and then none, since what others see is not there any more. */
+size_t hke_sequence_rewind(struct hke_sequence *s, size_t positions);
 size_t hke_sequence_used(const struct hke_sequence *s);
 
 /* ---- evaluating ---- */

@@ -142,10 +142,15 @@ static enum hk_status evaluate_ids(struct bench *b, size_t sequences, size_t n,
     return hke_runner_eval(b->runner, b->part, sequences, ignore_logits, NULL, err);
 }
 
-static void rewind_sequences(struct bench *b, size_t positions)
+/* The first SEQUENCES back to POSITIONS, which they have been at; where a window keeps them from
+ * that they come from the start again. */
+static enum hk_status rewind_sequences(struct bench *b, size_t sequences, size_t positions,
+                                       struct hk_error *err)
 {
-    for (size_t i = 0; i < b->sequences; i++)
-        hke_sequence_rewind(b->sequence[i], positions);
+    size_t left = positions;
+    for (size_t i = 0; i < sequences; i++)
+        left = hke_sequence_rewind(b->sequence[i], positions);
+    return left < positions ? evaluate_ids(b, sequences, positions - left, err) : HK_OK;
 }
 
 /* From nothing to a runner, and on to the logits of a first token, which faults in the weights. */
@@ -182,8 +187,7 @@ struct timed {
 static enum hk_status time_evaluation(struct bench *b, const struct timed *t, double *seconds,
                                       struct hk_error *err)
 {
-    enum hk_status st = HK_OK;
-    rewind_sequences(b, t->depth);
+    enum hk_status st = rewind_sequences(b, t->sequences, t->depth, err);
     double start = tool_seconds();
     for (size_t i = 0; i < t->n && st == HK_OK; i += t->step)
         st = evaluate_ids(b, t->sequences, t->step, err);
@@ -233,7 +237,8 @@ static enum hk_status measure_speed(struct bench *b, const struct timed *t, stru
 static enum hk_status fill_kv_cache(struct bench *b, size_t sequences, size_t depth,
                                     struct hk_error *err)
 {
-    rewind_sequences(b, 0);
+    for (size_t i = 0; i < b->sequences; i++)
+        hke_sequence_rewind(b->sequence[i], 0);
     return depth > 0 ? evaluate_ids(b, sequences, depth, err) : HK_OK;
 }
 

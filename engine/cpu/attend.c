@@ -30,20 +30,31 @@ static size_t tokens_together(const struct hke_pass *p, const struct hke_step *s
     return group < HKK_QUERIES ? HKK_QUERIES / group : 1;
 }
 
-/* Blocks that the token TOKEN sees. */
-static size_t visible_blocks(const struct hke_pass *p, size_t token)
+/* The blocks of a sequence from FIRST to before END. */
+struct block_range {
+    size_t first, end;
+};
+
+/* Those that TOKEN sees. */
+static struct block_range visible_blocks(const struct hke_pass *p, const struct hke_step *s,
+                                         size_t token)
 {
-    return hke_position(p, token) / HKE_BLOCK + 1;
+    const size_t position = hke_position(p, token);
+    return (struct block_range){hke_first_visible(cache_of(p, s), position) / HKE_BLOCK,
+                                position / HKE_BLOCK + 1};
 }
 
-/* Blocks that the one of the tokens from FROM on sees that sees most. */
-static size_t most_blocks(const struct hke_pass *p, size_t from)
+/* Those that any of the tokens from FROM on sees. */
+static struct block_range all_blocks(const struct hke_pass *p, const struct hke_step *s,
+                                     size_t from)
 {
-    size_t most = 0;
-    for (size_t t = from; t < p->n; t++)
-        if (visible_blocks(p, t) > most)
-            most = visible_blocks(p, t);
-    return most;
+    struct block_range all = visible_blocks(p, s, from);
+    for (size_t t = from + 1; t < p->n; t++) {
+        const struct block_range own = visible_blocks(p, s, t);
+        all.first = hke_min_size(own.first, all.first);
+        all.end = own.end > all.end ? own.end : all.end;
+    }
+    return all;
 }
 
 static float *attended_at(const struct hke_pass *p, const struct hke_step *s, size_t token,
@@ -54,8 +65,8 @@ static float *attended_at(const struct hke_pass *p, const struct hke_step *s, si
 
 /* ---- one block ---- */
 
-/* Set up the queries of R to what they see of BLOCK; those whose position is before it see none,
- * and are left out. Gives the first token that is in. */
+/* Set up the queries of R to what they see of BLOCK; those whose position is before it, or whose
+ * window is behind it, see none and are left out. Gives the first token that is in. */
 static size_t set_queries(const struct hke_pass *p, struct hke_worker *own,
                           const struct query_range *r, size_t block, size_t *count)
 {
@@ -65,13 +76,15 @@ static size_t set_queries(const struct hke_pass *p, struct hke_worker *own,
     const size_t position = hke_position(p, r->first);
     const size_t first = start > position ? r->first + (start - position) : r->first;
     size_t n = 0;
-    for (size_t t = first; t < r->end; t++)
+    for (size_t t = first; t < r->end && visible_blocks(p, s, t).first <= block; t++) {
+        const size_t at = hke_position(p, t), sees = hke_first_visible(cache_of(p, s), at);
         for (size_t head = r->kv * group; head < (r->kv + 1) * group; head++) {
             struct hkk_query *q = &own->query[n++];
             q->q = queries + (t * s->heads + head) * cache_of(p, s)->key_dim;
-            q->first = 0;
-            q->end = hke_min_size(hke_position(p, t) + 1 - start, HKE_BLOCK);
+            q->first = sees > start ? sees - start : 0;
+            q->end = hke_min_size(at + 1 - start, HKE_BLOCK);
         }
+    }
     *count = n;
     return first;
 }
@@ -85,49 +98,55 @@ static void attend_block(const struct hke_pass *p, struct hke_worker *own,
         .key_dim = cache_of(p, r->step)->key_dim,
         .value_dim = cache_of(p, r->step)->value_dim,
         .scale = r->step->scale,
+        .soft_cap = r->step->soft_cap,
     };
     p->cpu->kernels->attend(&s, own->query, count, own->scratch);
 }
 
-/* ---- many queries: each worker takes some through all their blocks ---- */
-
-static void attend_first_block(const struct hke_pass *p, struct hke_worker *own,
-                               const struct query_range *r)
+/* All that HEAD sees is in A: its attended value. */
+static void finish_attention(const struct hke_pass *p, const struct hke_step *s, size_t head,
+                             struct hkk_attention *a)
 {
-    size_t group = group_size(p, r->step), count;
-    set_queries(p, own, r, 0, &count);
-    for (size_t i = 0; i < count; i++)
-        own->query[i].out.accumulator =
-            attended_at(p, r->step, r->first + i / group, r->kv * group + i % group);
-    attend_block(p, own, r, 0, count);
-    for (size_t i = 0; i < count; i++)
-        own->running[i] = own->query[i].out;
+    const size_t dim = cache_of(p, s)->value_dim;
+    if (s->sinks != NULL)
+        p->cpu->kernels->sink(a, s->sinks[head], dim);
+    p->cpu->kernels->finish(a, dim);
 }
 
+/* ---- many queries: each worker takes some through all their blocks ---- */
+
+/* What BLOCK gives to the queries of R; it is the first that some of them see. */
 static void attend_next_block(const struct hke_pass *p, struct hke_worker *own,
                               const struct query_range *r, size_t block)
 {
-    const size_t dim = cache_of(p, r->step)->value_dim;
+    const size_t dim = cache_of(p, r->step)->value_dim, group = group_size(p, r->step);
     size_t count;
     const size_t in = set_queries(p, own, r, block, &count);
-    const size_t skipped = (in - r->first) * group_size(p, r->step);
-    for (size_t i = 0; i < count; i++)
-        own->query[i].out.accumulator = own->part + i * dim;
+    for (size_t i = 0; i < count; i++) {
+        const size_t t = in + i / group;
+        own->query[i].out.accumulator = visible_blocks(p, r->step, t).first == block
+                                            ? attended_at(p, r->step, t, r->kv * group + i % group)
+                                            : own->part + i * dim;
+    }
     attend_block(p, own, r, block, count);
-    for (size_t i = 0; i < count; i++)
-        p->cpu->kernels->merge(&own->running[skipped + i], &own->query[i].out, dim);
+    for (size_t i = 0; i < count; i++) {
+        struct hkk_attention *running = &own->running[(in - r->first) * group + i];
+        if (visible_blocks(p, r->step, in + i / group).first == block)
+            *running = own->query[i].out;
+        else
+            p->cpu->kernels->merge(running, &own->query[i].out, dim);
+    }
 }
 
 static void attend_range(const struct hke_pass *p, struct hke_worker *own,
                          const struct query_range *r)
 {
-    const size_t blocks = visible_blocks(p, r->end - 1);
-    const size_t queries = (r->end - r->first) * group_size(p, r->step);
-    attend_first_block(p, own, r);
-    for (size_t b = 1; b < blocks; b++)
+    const size_t group = group_size(p, r->step), queries = (r->end - r->first) * group;
+    const size_t end = visible_blocks(p, r->step, r->end - 1).end;
+    for (size_t b = visible_blocks(p, r->step, r->first).first; b < end; b++)
         attend_next_block(p, own, r, b);
     for (size_t i = 0; i < queries; i++)
-        p->cpu->kernels->finish(&own->running[i], cache_of(p, r->step)->value_dim);
+        finish_attention(p, r->step, r->kv * group + i % group, &own->running[i]);
 }
 
 /* End of the tokens before END that are in the sequence of T and follow it. */
@@ -181,13 +200,14 @@ static void attend_part(const struct hke_pass *p, struct hke_worker *own,
 static void merge_parts(const struct hke_pass *p, const struct hke_step *s, size_t from, size_t t,
                         size_t head)
 {
-    const size_t dim = cache_of(p, s)->value_dim, blocks = visible_blocks(p, from + t);
-    struct hkk_attention all = *part_at(p, s, 0, t, head);
+    const size_t dim = cache_of(p, s)->value_dim;
+    const struct block_range blocks = visible_blocks(p, s, from + t);
+    struct hkk_attention all = *part_at(p, s, blocks.first, t, head);
     memcpy(attended_at(p, s, from + t, head), all.accumulator, dim * sizeof *all.accumulator);
     all.accumulator = attended_at(p, s, from + t, head);
-    for (size_t b = 1; b < blocks; b++)
+    for (size_t b = blocks.first + 1; b < blocks.end; b++)
         p->cpu->kernels->merge(&all, part_at(p, s, b, t, head), dim);
-    p->cpu->kernels->finish(&all, dim);
+    finish_attention(p, s, head, &all);
 }
 
 static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s,
@@ -196,15 +216,18 @@ static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const
     struct hke_pool *pool = p->cpu->pool;
     const size_t kv_heads = cache_of(p, s)->kv_heads, each = tokens_together(p, s);
     const size_t ranges = (p->n - from + each - 1) / each;
-    const size_t blocks = most_blocks(p, from), heads = (p->n - from) * s->heads;
+    const struct block_range all = all_blocks(p, s, from);
+    const size_t blocks = all.end - all.first, heads = (p->n - from) * s->heads;
     size_t begin, end;
     while (hke_pool_take(pool, own->number, ranges * kv_heads * blocks, 1, &begin, &end)) {
         const size_t range = begin / blocks, first = from + range / kv_heads * each;
+        const size_t block = all.first + begin % blocks;
         const size_t stop = hke_min_size(first + each, p->n);
         for (size_t t = first; t < stop; t = text_end(p, t, stop)) {
             const struct query_range r = {s, range % kv_heads, t, text_end(p, t, stop)};
-            if (begin % blocks < visible_blocks(p, r.end - 1))
-                attend_part(p, own, &r, begin % blocks, from);
+            if (block >= visible_blocks(p, s, r.first).first &&
+                block < visible_blocks(p, s, r.end - 1).end)
+                attend_part(p, own, &r, block, from);
         }
     }
     hke_pool_barrier(pool);
@@ -218,7 +241,8 @@ static void attend_parts(const struct hke_pass *p, struct hke_worker *own, const
 void hke_attend(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
 {
     const size_t from = hke_first_token(p, s);
-    if (p->n - from <= HKE_SPLIT_TOKENS && most_blocks(p, from) > 1)
+    const struct block_range all = all_blocks(p, s, from);
+    if (p->n - from <= HKE_SPLIT_TOKENS && all.end - all.first > 1)
         attend_parts(p, own, s, from);
     else
         attend_ranges(p, own, s, from);

@@ -317,8 +317,9 @@ static void copy_residual(const struct hke_pass *p, float *out)
     for (size_t t = hke_first_token(p, &c->plan->step[p->end - 1]); t < p->n; t++) {
         float *x =
             hke_is_single_token(p) ? c->worker[0].residual : c->buffer[HKE_RESIDUAL] + t * hidden;
+        float *delta = c->buffer[HKE_DELTA] + t * hidden;
         if (c->plan->step[p->end].add)
-            c->kernels->add(x, c->buffer[HKE_DELTA] + t * hidden, hidden);
+            c->kernels->add(x, hke_finish_delta(p, &c->plan->step[p->end], delta, delta), hidden);
         memcpy(out + t * hidden, x, hidden * sizeof *x);
     }
 }

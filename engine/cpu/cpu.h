@@ -122,6 +122,9 @@ static inline size_t hke_first_token(const struct hke_pass *p, const struct hke_
 /* steps.c: run P, whose room is reserved. Nothing is allocated, and only waiting calls the system.
  * False: the watch ended it. */
 bool hke_run_pass(struct hke_pass *p);
+/* DELTA, of a token, as S adds it to the residual: itself, or in OUT, which may be DELTA. */
+const float *hke_finish_delta(const struct hke_pass *p, const struct hke_step *s,
+                              const float *delta, float *out);
 /* Compute other logits of the last pass, one of several tokens. */
 void hke_run_logits(struct hke_pass *p);
 
@@ -168,9 +171,9 @@ bool hke_multiply_share(const struct hke_pass *p, struct hke_worker *own,
 /* All of this worker's share of a step with one operand. */
 void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
                   float *y);
-/* y = silu(first operand) * second operand, likewise. */
-void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
-                        const struct hke_input *in, float *y);
+/* The step's activation of its one operand or two, likewise. */
+void hke_multiply_activated(const struct hke_pass *p, struct hke_worker *own,
+                            const struct hke_input *in, float *y);
 
 /* ---- attention (attend.c) ---- */
 

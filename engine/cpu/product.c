@@ -211,6 +211,18 @@ static void multiply_decoded_rows(const struct hke_pass *p, struct hke_worker *o
     }
 }
 
+/* What the operand O does to each number by itself. */
+static void finish_rows(const struct hkk_table *k, const struct hke_operand *o, size_t begin,
+                        size_t end, float *y)
+{
+    if (o->bias != NULL)
+        k->add(y, o->bias + begin, end - begin);
+    if (o->scale != 0)
+        k->scale(y, o->scale, end - begin);
+    if (o->soft_cap != 0)
+        k->soft_cap(y, o->soft_cap, end - begin);
+}
+
 /* Rows [BEGIN, END) of operand I to y[t * stride], y[t * stride + 1], ... */
 static void multiply_rows(const struct hke_pass *p, struct hke_worker *own,
                           const struct hke_input *in, size_t i, size_t begin, size_t end, float *y,
@@ -228,6 +240,8 @@ static void multiply_rows(const struct hke_pass *p, struct hke_worker *own,
     }
     if (p->cpu->has_adapters)
         change_rows(p, own, in, i, begin, end, y, stride);
+    for (size_t t = 0; t < in->as[HKK_KIND_F32].n; t++)
+        finish_rows(c->kernels, &in->step->operand[i], begin, end, y + t * stride);
 }
 
 /* ---- shares ---- */
@@ -273,20 +287,39 @@ void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct
         ;
 }
 
-void hke_multiply_gated(const struct hke_pass *p, struct hke_worker *own,
-                        const struct hke_input *in, float *y)
+/* N numbers of the first operand, and of the second, or NULL. */
+static void activate(const struct hkk_table *k, const struct hke_step *s, float *y, const float *up,
+                     size_t n)
+{
+    static const enum hkk_function functions[] = {[HKE_SILU] = HKK_SILU,
+                                                  [HKE_GELU] = HKK_GELU,
+                                                  [HKE_GELU_ERF] = HKK_GELU_ERF,
+                                                  [HKE_RELU_2] = HKK_RELU_2};
+    if (s->activation == HKE_CLAMPED_SWIGLU)
+        k->clamped_swiglu(y, up, n, 1.702f, s->limit);
+    else if (up != NULL)
+        k->apply_mul[functions[s->activation]](y, y, up, n);
+    else
+        k->apply[functions[s->activation]](y, n);
+}
+
+void hke_multiply_activated(const struct hke_pass *p, struct hke_worker *own,
+                            const struct hke_input *in, float *y)
 {
     struct hke_pool *pool = p->cpu->pool;
-    const size_t n = in->as[HKK_KIND_F32].n, rows = in->step->operand[0].weight->rows;
-    const size_t total = units_of(in->step->operand[0].weight, HKE_ROW_GROUP);
+    const struct hke_step *s = in->step;
+    const size_t n = in->as[HKK_KIND_F32].n, rows = s->operand[0].weight->rows;
+    const size_t total = units_of(s->operand[0].weight, HKE_ROW_GROUP);
     const size_t grain = hke_pool_grain(pool, total, HKE_FFN_ROWS / HKE_ROW_GROUP);
+    const bool gated = s->operands > 1;
     size_t begin, end;
     while (hke_pool_take(pool, own->number, total, grain, &begin, &end)) {
         size_t from = begin * HKE_ROW_GROUP, to = hke_min_size(end * HKE_ROW_GROUP, rows);
         multiply_rows(p, own, in, 0, from, to, y + from, rows);
-        multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);
+        if (gated)
+            multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);
         for (size_t t = 0; t < n; t++)
-            p->cpu->kernels->apply_mul[HKK_SILU](y + t * rows + from, y + t * rows + from,
-                                                 own->up + t * HKE_FFN_ROWS, to - from);
+            activate(p->cpu->kernels, s, y + t * rows + from,
+                     gated ? own->up + t * HKE_FFN_ROWS : NULL, to - from);
     }
 }

@@ -45,6 +45,8 @@ static void embed_token(const struct hke_pass *p, const struct hke_step *s, size
     hk_decoder_read(w->decoder, (uint64_t)row * cols, cols, x);
     if (adapters != NULL)
         change_embedding(&adapters->embedding, row, cols, x);
+    if (s->operand[0].scale != 0)
+        p->cpu->kernels->scale(x, s->operand[0].scale, cols);
 }
 
 static void run_embed(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
@@ -68,15 +70,35 @@ static bool adds_delta(const struct hke_pass *p, const struct hke_step *s)
     return s->add && s > &p->cpu->plan->step[p->first];
 }
 
+/* N numbers X to OUT, which may be X. */
+static void norm_numbers(const struct hke_pass *p, const struct hke_norm *norm, float *out,
+                         const float *x, size_t n)
+{
+    const struct hkk_table *k = p->cpu->kernels;
+    if (norm->kind == HKE_RMS_NORM)
+        k->rms_norm(out, x, norm->weight, n, norm->epsilon);
+    else if (norm->kind == HKE_LAYER_NORM)
+        k->layer_norm(out, x, norm->weight, norm->bias, n, norm->epsilon);
+}
+
+const float *hke_finish_delta(const struct hke_pass *p, const struct hke_step *s,
+                              const float *delta, float *out)
+{
+    norm_numbers(p, &s->delta_norm, out, delta, p->cpu->plan->hidden);
+    return s->delta_norm.kind == HKE_NO_NORM ? delta : out;
+}
+
 /* Residual add, then norm. OUT may be DELTA. */
 static void norm_token(const struct hke_pass *p, const struct hke_step *s, float *x,
                        const float *delta, float *out)
 {
-    const struct hkk_table *k = p->cpu->kernels;
     const size_t hidden = p->cpu->plan->hidden;
     if (adds_delta(p, s))
-        k->add(x, delta, hidden);
-    k->rms_norm(out, x, s->norm.weight, hidden, s->norm.epsilon);
+        p->cpu->kernels->add(x, hke_finish_delta(p, s, delta, out), hidden);
+    if (s->norm.kind != HKE_NO_NORM)
+        norm_numbers(p, &s->norm, out, x, hidden);
+    else
+        memcpy(out, x, hidden * sizeof *out);
 }
 
 /* All tokens from FROM on, for the product with IN, which is of these. */
@@ -116,10 +138,7 @@ static void finish_head(const struct hke_pass *p, const struct hke_step *s,
 {
     const struct hkk_table *k = p->cpu->kernels;
     float *y = buffer_at(p, o->to, token) + head * o->head_dim;
-    if (o->bias != NULL)
-        k->add(y, o->bias + head * o->head_dim, o->head_dim);
-    if (o->norm.weight != NULL)
-        k->rms_norm(y, y, o->norm.weight, o->head_dim, o->norm.epsilon);
+    norm_numbers(p, &o->norm, y, y, o->head_dim);
     if (o->rope != HKE_NO_ROPE) {
         const struct hke_rope_table *r = &p->cpu->plan->rope[o->rope];
         k->rope(y, hke_cos_sin_at(p->cpu, o->rope, hke_position(p, token)), r->pairs, r->halves);
@@ -147,6 +166,30 @@ static void finish_heads(const struct hke_pass *p, const struct hke_worker *own,
     hke_pool_barrier(p->cpu->pool);
 }
 
+/* What is done to all rows of an operand together, then its heads. */
+static void finish_operands(const struct hke_pass *p, const struct hke_worker *own,
+                            const struct hke_step *s)
+{
+    size_t begin, end;
+    while (take_tokens(p, own, p->n * s->operands, &begin, &end))
+        for (size_t i = begin; i < end; i++) {
+            const struct hke_operand *o = &s->operand[i % s->operands];
+            float *y = buffer_at(p, o->to, i / s->operands);
+            norm_numbers(p, &o->row_norm, y, y, o->weight->rows);
+            for (size_t head = 0; head < o->heads; head++)
+                finish_head(p, s, o, head, i / s->operands);
+        }
+    hke_pool_barrier(p->cpu->pool);
+}
+
+static bool has_row_norm(const struct hke_step *s)
+{
+    for (size_t i = 0; i < s->operands; i++)
+        if (s->operand[i].row_norm.kind != HKE_NO_NORM)
+            return true;
+    return false;
+}
+
 /* A worker that has all rows of a head finishes it; where there are too few heads to be shared
  * evenly, rows are, and heads on their own after a barrier. */
 static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
@@ -156,7 +199,8 @@ static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
     size_t heads = 0, begin, end;
     for (size_t i = 0; i < s->operands; i++)
         heads += s->operand[i].heads;
-    const bool whole = heads >= (size_t)hke_pool_workers(p->cpu->pool) * 4;
+    const bool rows = has_row_norm(s);
+    const bool whole = !rows && heads >= (size_t)hke_pool_workers(p->cpu->pool) * 4;
     for (size_t i = 0; i < s->operands; i++)
         to[i] = (struct hke_output){p->cpu->buffer[s->operand[i].to],
                                     whole ? s->operand[i].head_dim : HKE_ROW_GROUP};
@@ -165,7 +209,9 @@ static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
             for (size_t head = begin; head < end; head++)
                 finish_any_head(p, s, head, t);
     hke_pool_barrier(p->cpu->pool);
-    if (!whole)
+    if (rows)
+        finish_operands(p, own, s);
+    else if (!whole)
         finish_heads(p, own, s, heads);
 }
 
@@ -175,10 +221,10 @@ static void run_product(const struct hke_pass *p, struct hke_worker *own, const 
     const float *x = buffer_at(p, s->in, from);
     float *y = buffer_at(p, s->operand[0].to, from);
     struct hke_input in;
-    if (s->norm.weight != NULL)
+    if (s->in == HKE_RESIDUAL)
         x = hke_is_single_token(p) ? own->normed : p->cpu->normed + from * p->cpu->plan->hidden;
     hke_set_input(p, own, s, x, from, n, &in);
-    if (s->norm.weight != NULL)
+    if (s->in == HKE_RESIDUAL)
         norm_tokens(p, own, s, from, &in);
     else
         hke_round_input(p, own, &in);
@@ -187,8 +233,8 @@ static void run_product(const struct hke_pass *p, struct hke_worker *own, const 
         multiply_heads(p, own, s, &in);
         return;
     }
-    if (s->activation == HKE_SILU_GATE)
-        hke_multiply_gated(p, own, &in, y);
+    if (s->activation != HKE_NO_ACTIVATION)
+        hke_multiply_activated(p, own, &in, y);
     else
         hke_multiply(p, own, &in, y);
     hke_pool_barrier(p->cpu->pool);
@@ -218,19 +264,18 @@ static void add_last_delta(const struct hke_pass *p, const struct hke_worker *ow
 static void norm_wanted(const struct hke_pass *p, const struct hke_worker *own,
                         const struct hke_step *s, const struct hke_input *in)
 {
-    const struct hkk_table *k = p->cpu->kernels;
     const size_t hidden = p->cpu->plan->hidden;
     const size_t from = hke_first_token(p, s) + p->logits_first;
     size_t begin, end;
     if (hke_is_single_token(p)) {
-        k->rms_norm(own->normed, own->residual, s->norm.weight, hidden, s->norm.epsilon);
+        norm_numbers(p, &s->norm, own->normed, own->residual, hidden);
         hke_round_token(p, in, 0);
         return;
     }
     while (take_tokens(p, own, p->logits_n, &begin, &end))
         for (size_t t = begin; t < end; t++) {
-            k->rms_norm(p->cpu->normed + t * hidden, buffer_at(p, HKE_RESIDUAL, from + t),
-                        s->norm.weight, hidden, s->norm.epsilon);
+            norm_numbers(p, &s->norm, p->cpu->normed + t * hidden,
+                         buffer_at(p, HKE_RESIDUAL, from + t), hidden);
             hke_round_token(p, in, t);
         }
     hke_pool_barrier(p->cpu->pool);

@@ -126,13 +126,15 @@ uint32_t hke_model_tokens(const struct hke_model *m)
 
 uint64_t hke_model_kv_bytes(const struct hke_model *m, size_t positions)
 {
-    const uint64_t blocks = (positions + HKE_BLOCK - 1) / HKE_BLOCK;
-    uint64_t halves = 0; /* of a position */
+    const size_t blocks = hke_blocks_for(positions);
+    uint64_t halves = 0;
     for (size_t i = 0; i < m->plan->caches; i++) {
         const struct hke_cache_class *c = &m->plan->cache[i];
-        halves += (uint64_t)c->layers * c->kv_heads * (c->key_dim + c->value_dim);
+        const size_t window = c->window > 0 ? hke_window_blocks(c, HKE_DEFAULT_BATCH) : blocks;
+        halves += hke_min_size(blocks, window) * HKE_BLOCK * (uint64_t)c->layers * c->kv_heads *
+                  (c->key_dim + c->value_dim);
     }
-    return blocks * HKE_BLOCK * halves * 2;
+    return halves * 2;
 }
 
 /* ---- weights that stay in memory ---- */

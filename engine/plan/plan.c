@@ -194,7 +194,8 @@ static void set_sizes(struct hke_plan *plan, const struct hk_model_params *p)
     plan->hidden = p->hidden;
     plan->vocab = p->vocab;
     plan->layers = p->layers;
-    plan->cache[0] = (struct hke_cache_class){p->layers, p->kv_heads, p->key_dim, p->value_dim};
+    plan->cache[0] =
+        (struct hke_cache_class){p->layers, p->kv_heads, p->key_dim, p->value_dim, 0, false};
     plan->caches = 1;
 }
 
@@ -231,7 +232,9 @@ static struct hke_operand *add_operand(const struct builder *b, struct hke_step 
 
 static struct hke_norm rms_norm_of(const struct builder *b, enum hk_tensor_role role)
 {
-    return (struct hke_norm){b->vector[role], (float)b->params->epsilon};
+    return (struct hke_norm){.kind = b->vector[role] != NULL ? HKE_RMS_NORM : HKE_NO_NORM,
+                             .weight = b->vector[role],
+                             .epsilon = (float)b->params->epsilon};
 }
 
 /* Residual add, then RMS norm; what EMBED gives is no delta. */
@@ -285,7 +288,7 @@ static void add_feed_forward(struct builder *b, uint32_t layer)
     add_residual_norm(b, gate, HK_ROLE_FFN_NORM);
     add_operand(b, gate, HK_ROLE_FFN_GATE, HKE_FFN);
     add_operand(b, gate, HK_ROLE_FFN_UP, HKE_FFN);
-    gate->activation = HKE_SILU_GATE;
+    gate->activation = HKE_SILU;
 
     struct hke_step *down = add_step(b, HKE_PRODUCT, layer);
     down->in = HKE_FFN;

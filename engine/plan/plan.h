@@ -53,9 +53,12 @@ enum hke_buffer {
     HKE_BUFFERS
 };
 
-/* RMS norm. */
+enum hke_norm_kind { HKE_NO_NORM, HKE_RMS_NORM, HKE_LAYER_NORM };
+
 struct hke_norm {
-    const float *weight; /* NULL: there is no norm */
+    enum hke_norm_kind kind;
+    const float *weight; /* NULL: ones */
+    const float *bias;   /* of a layer norm; NULL: none */
     float epsilon;
 };
 
@@ -67,16 +70,24 @@ enum { HKE_NO_ROPE = -1 };
 struct hke_operand {
     const struct hke_weight *weight;
     enum hke_buffer to;
-    size_t heads, head_dim; /* the following is done to each head; 0: nothing is */
-    const float *bias;      /* NULL: none */
-    struct hke_norm norm;   /* of a head */
-    int rope;               /* index of the plan's rope table, or HKE_NO_ROPE */
-    enum hke_store store;   /* into the KV cache */
+    const float *bias;        /* NULL: none */
+    float scale;              /* 0: none */
+    float soft_cap;           /* y = soft_cap * tanh(y / soft_cap); 0: none */
+    struct hke_norm row_norm; /* of all rows together, before heads */
+    size_t heads, head_dim;   /* the following is done to each head; 0: nothing is */
+    struct hke_norm norm;     /* of a head */
+    int rope;                 /* index of the plan's rope table, or HKE_NO_ROPE */
+    enum hke_store store;     /* into the KV cache */
 };
 
+/* Of the first operand; times the second where there are two, in place of the first. */
 enum hke_activation {
     HKE_NO_ACTIVATION,
-    HKE_SILU_GATE, /* silu(first operand) * second operand, to where the first goes */
+    HKE_SILU,
+    HKE_GELU, /* the tanh form */
+    HKE_GELU_ERF,
+    HKE_RELU_2,         /* squares of what is above 0 */
+    HKE_CLAMPED_SWIGLU, /* (up + 1) * gate * sigmoid(1.702 gate); always of two, within LIMIT */
 };
 
 enum hke_step_kind {
@@ -95,15 +106,19 @@ struct hke_step {
     bool wanted_only; /* what it gives is of use only to tokens whose logits are wanted */
 
     enum hke_buffer in;
-    bool add;             /* DELTA to the residual first */
-    struct hke_norm norm; /* then this */
+    bool add;                   /* DELTA to the residual first */
+    struct hke_norm delta_norm; /* of DELTA before that */
+    struct hke_norm norm;       /* then this, of the residual */
     struct hke_operand operand[HKE_MAX_OPERANDS];
     size_t operands;
     enum hke_activation activation;
+    float limit; /* of HKE_CLAMPED_SWIGLU */
 
     uint32_t cache, cache_layer; /* what it stores to or attends to: class, and layer in that */
     uint32_t heads;              /* ATTEND: of queries */
     float scale;                 /* ATTEND: of scores */
+    float soft_cap;              /* ATTEND: of scores, then; 0: none */
+    const float *sinks;          /* ATTEND: of each head a score without value; NULL: none */
 };
 
 /* ---- a plan ---- */
@@ -111,7 +126,36 @@ struct hke_step {
 /* Layers whose keys and values have one shape and are kept equally long. */
 struct hke_cache_class {
     uint32_t layers, kv_heads, key_dim, value_dim;
+    uint32_t window; /* positions that a token sees, itself among them; 0: all */
+    bool chunked;    /* those behind the last multiple of WINDOW, instead of the last ones */
 };
+
+/* The first position that the token at POSITION sees. */
+static inline size_t hke_first_visible(const struct hke_cache_class *c, size_t position)
+{
+    if (c->window == 0)
+        return 0;
+    if (c->chunked)
+        return position - position % c->window;
+    return position < c->window ? 0 : position + 1 - c->window;
+}
+
+enum { HKE_DEFAULT_BATCH = 512 };
+
+/* Positions that a sequence with windows can always go back. */
+enum { HKE_REWIND = HKE_BLOCK };
+
+static inline size_t hke_blocks_for(size_t positions)
+{
+    return (positions + HKE_BLOCK - 1) / HKE_BLOCK;
+}
+
+/* Blocks that have to be there at once for a sequence that goes on with batches of at most BATCH,
+ * of which the first may be full but for one position. */
+static inline size_t hke_window_blocks(const struct hke_cache_class *c, size_t batch)
+{
+    return hke_blocks_for(c->window + HKE_REWIND + batch) + 1;
+}
 
 /* Pair i is rotated by frequency[i] radians from one position to the next. */
 struct hke_rope_table {
@@ -121,7 +165,7 @@ struct hke_rope_table {
     bool halves;      /* elements of a pair are PAIRS apart, not neighbours */
 };
 
-enum { HKE_MAX_CACHES = 1, HKE_MAX_ROPES = 1 };
+enum { HKE_MAX_CACHES = 4, HKE_MAX_ROPES = 4 };
 
 struct hke_plan {
     const struct hk_file *file;

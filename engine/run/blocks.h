@@ -30,9 +30,4 @@ void hke_drop_block(struct hke_blocks *b, size_t cache, uint32_t number);
 bool hke_is_shared_block(const struct hke_blocks *b, size_t cache, uint32_t number);
 void hke_free_blocks(struct hke_blocks *b);
 
-static inline size_t hke_blocks_for(size_t positions)
-{
-    return (positions + HKE_BLOCK - 1) / HKE_BLOCK;
-}
-
 #endif

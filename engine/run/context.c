@@ -56,9 +56,9 @@ void hke_context_reset(struct hke_context *c)
     hke_sequence_rewind(c->sequence, 0);
 }
 
-void hke_context_rewind(struct hke_context *c, size_t positions)
+size_t hke_context_rewind(struct hke_context *c, size_t positions)
 {
-    hke_sequence_rewind(c->sequence, positions);
+    return hke_sequence_rewind(c->sequence, positions);
 }
 
 size_t hke_context_positions(const struct hke_context *c)

@@ -131,7 +131,11 @@ uint64_t hke_runner_weights_kept(const struct hke_runner *r, uint64_t *total)
 
 struct hke_cache_blocks hke_runner_blocks(const struct hke_runner *r)
 {
-    return (struct hke_cache_blocks){r->blocks.cache[0].used, r->blocks.most};
+    struct hke_cache_blocks blocks = {0, r->blocks.most};
+    for (size_t i = 0; i < r->model->plan->caches; i++)
+        if (r->blocks.cache[i].used > blocks.used)
+            blocks.used = r->blocks.cache[i].used;
+    return blocks;
 }
 
 /* ---- what is to be evaluated ---- */
@@ -278,8 +282,10 @@ static enum hk_status eval_range(struct hke_runner *r, const struct hke_part *pa
     if (st != HK_OK)
         return st;
     r->watched.done += b.n;
-    for (size_t i = range->first; i <= range->last; i++)
+    for (size_t i = range->first; i <= range->last; i++) {
         part[i].sequence->used += range_end(range, part, i) - range_begin(range, i);
+        hke_sequence_slide(part[i].sequence);
+    }
     return give_logits(r, &b, fn, arg, err);
 }
 

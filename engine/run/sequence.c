@@ -49,8 +49,9 @@ enum hk_status hke_sequence_fork(struct hke_sequence **out, const struct hke_seq
         return st;
     fork->used = s->used;
     for (size_t i = 0; i < cache_classes(s); i++) {
+        fork->cache[i].first = s->cache[i].first;
         fork->cache[i].n = s->cache[i].n;
-        for (size_t k = 0; k < s->cache[i].n; k++) {
+        for (size_t k = s->cache[i].first; k < s->cache[i].n; k++) {
             fork->cache[i].number[k] = s->cache[i].number[k];
             hke_share_block(&s->runner->blocks, i, s->cache[i].number[k]);
         }
@@ -59,11 +60,36 @@ enum hk_status hke_sequence_fork(struct hke_sequence **out, const struct hke_seq
     return HK_OK;
 }
 
+static const struct hke_cache_class *class_of(const struct hke_sequence *s, size_t cache)
+{
+    return &s->runner->model->plan->cache[cache];
+}
+
+/* Whether what the token at POSITION sees is there. */
+static bool can_go_on_from(const struct hke_sequence *s, size_t position)
+{
+    for (size_t i = 0; i < cache_classes(s); i++)
+        if (hke_first_visible(class_of(s, i), position) < s->cache[i].first * HKE_BLOCK)
+            return false;
+    return true;
+}
+
+static void drop_all_blocks(struct hke_sequence *s)
+{
+    s->used = 0;
+    for (size_t i = 0; i < cache_classes(s); i++) {
+        struct hke_block_list *list = &s->cache[i];
+        while (list->n > list->first)
+            hke_drop_block(&s->runner->blocks, i, list->number[--list->n]);
+        list->first = list->n = 0;
+    }
+}
+
 void hke_sequence_free(struct hke_sequence **s)
 {
     if (*s == NULL)
         return;
-    hke_sequence_rewind(*s, 0);
+    drop_all_blocks(*s);
     for (size_t i = 0; i < HKE_MAX_CACHES; i++)
         free((*s)->cache[i].number);
     free(*s);
@@ -77,10 +103,32 @@ void hke_sequence_trim(struct hke_sequence *s)
             hke_drop_block(&s->runner->blocks, i, s->cache[i].number[--s->cache[i].n]);
 }
 
-void hke_sequence_rewind(struct hke_sequence *s, size_t positions)
+size_t hke_sequence_rewind(struct hke_sequence *s, size_t positions)
 {
-    s->used = hke_min_size(s->used, positions);
-    hke_sequence_trim(s);
+    if (positions >= s->used)
+        return s->used;
+    s->used = positions;
+    if (can_go_on_from(s, positions))
+        hke_sequence_trim(s);
+    else
+        drop_all_blocks(s);
+    return s->used;
+}
+
+void hke_sequence_slide(struct hke_sequence *s)
+{
+    const size_t back = s->used > HKE_REWIND ? s->used - HKE_REWIND : 0;
+    for (size_t i = 0; i < cache_classes(s); i++) {
+        struct hke_block_list *list = &s->cache[i];
+        const size_t seen = hke_first_visible(class_of(s, i), back) / HKE_BLOCK;
+        for (; list->first < seen; list->first++) {
+            const uint32_t number = list->number[list->first];
+            if (list->n < list->needed && !hke_is_shared_block(&s->runner->blocks, i, number))
+                list->number[list->n++] = number;
+            else
+                hke_drop_block(&s->runner->blocks, i, number);
+        }
+    }
 }
 
 size_t hke_sequence_used(const struct hke_sequence *s)
@@ -111,9 +159,13 @@ static enum hk_status reserve_blocks(struct hke_sequence *s, size_t cache, size_
     struct hke_block_list *list = &s->cache[cache];
     enum hk_status st = HK_OK;
     uint32_t *begun = &list->number[s->used / HKE_BLOCK];
+    const struct hke_cache_class *c = class_of(s, cache);
+    const size_t at_once = hke_blocks_for(s->used) + hke_window_blocks(c, s->runner->batch);
+    list->needed = hke_blocks_for(s->used + n);
+    const size_t now = c->window > 0 ? hke_min_size(list->needed, at_once) : list->needed;
     if (s->used % HKE_BLOCK != 0 && hke_is_shared_block(b, cache, *begun))
         st = copy_shared_block(s->runner, cache, begun, err);
-    while (st == HK_OK && list->n < hke_blocks_for(s->used + n)) {
+    while (st == HK_OK && list->n < now) {
         st = hke_take_block(b, cache, &list->number[list->n], err);
         list->n += st == HK_OK;
     }

@@ -38,23 +38,57 @@ static const char *const buffers[HKE_BUFFERS] = {
     [HKE_FFN] = "ffn",
 };
 
+static void print_norm(FILE *out, const char *of, const struct hke_norm *n)
+{
+    static const char *const kinds[] = {"", "rms", "layer"};
+    if (n->kind == HKE_NO_NORM)
+        return;
+    fprintf(out, ", %s%s norm %g", of, kinds[n->kind], (double)n->epsilon);
+    if (n->weight == NULL)
+        fprintf(out, " without weight");
+    if (n->bias != NULL)
+        fprintf(out, " with bias");
+}
+
+static void print_number(FILE *out, const char *what, float v)
+{
+    if (v != 0)
+        fprintf(out, ", %s %g", what, (double)v);
+}
+
 static void print_operand(FILE *out, const struct hke_step *s, size_t i)
 {
     const struct hke_operand *o = &s->operand[i];
     fprintf(out, "    %.*s %zu x %zu -> %s", HK_STR(o->weight->tensor->name), o->weight->rows,
             o->weight->cols, s->kind == HKE_LOGITS ? "logits" : buffers[o->to]);
+    if (o->bias != NULL && o->heads == 0)
+        fprintf(out, ", bias");
+    print_number(out, "scale", o->scale);
+    print_number(out, "soft-cap", o->soft_cap);
+    print_norm(out, "row ", &o->row_norm);
     if (o->heads > 0)
         fprintf(out, ", %zu heads of %zu", o->heads, o->head_dim);
-    if (o->bias != NULL)
+    if (o->bias != NULL && o->heads > 0)
         fprintf(out, ", bias");
-    if (o->norm.weight != NULL)
-        fprintf(out, ", rms norm %g", (double)o->norm.epsilon);
+    print_norm(out, "", &o->norm);
     if (o->rope != HKE_NO_ROPE)
         fprintf(out, ", rope %d", o->rope);
     if (o->store != HKE_STORE_NOTHING)
         fprintf(out, ", store %s %u.%u", o->store == HKE_STORE_KEYS ? "keys" : "values", s->cache,
                 s->cache_layer);
     fprintf(out, "\n");
+}
+
+static void print_activation(FILE *out, const struct hke_step *s)
+{
+    static const char *const names[] = {[HKE_SILU] = "silu",
+                                        [HKE_GELU] = "gelu",
+                                        [HKE_GELU_ERF] = "gelu erf",
+                                        [HKE_RELU_2] = "relu squared",
+                                        [HKE_CLAMPED_SWIGLU] = "clamped swiglu"};
+    if (s->activation != HKE_NO_ACTIVATION)
+        fprintf(out, ", %s%s", names[s->activation], s->operands > 1 ? " gate" : "");
+    print_number(out, "limit", s->limit);
 }
 
 static void print_step(FILE *out, const struct hke_step *s)
@@ -68,24 +102,33 @@ static void print_step(FILE *out, const struct hke_step *s)
         fprintf(out, ": %s", buffers[s->in]);
     if (s->add)
         fprintf(out, " + delta");
-    if (s->norm.weight != NULL)
-        fprintf(out, ", rms norm %g", (double)s->norm.epsilon);
-    if (s->activation == HKE_SILU_GATE)
-        fprintf(out, ", silu gate");
+    print_norm(out, "delta ", &s->delta_norm);
+    print_norm(out, "", &s->norm);
+    print_activation(out, s);
     if (s->kind == HKE_ATTEND)
         fprintf(out, " -> attended, %u heads, scale %g, cache %u.%u", s->heads, (double)s->scale,
                 s->cache, s->cache_layer);
+    print_number(out, "soft-cap", s->soft_cap);
+    if (s->sinks != NULL)
+        fprintf(out, ", sinks");
     fprintf(out, "\n");
     for (size_t i = 0; i < s->operands; i++)
         print_operand(out, s, i);
 }
 
+static void print_cache(FILE *out, const struct hke_cache_class *c, size_t i)
+{
+    fprintf(out, "cache %zu: %u layers, %u heads, keys of %u, values of %u", i, c->layers,
+            c->kv_heads, c->key_dim, c->value_dim);
+    if (c->window > 0)
+        fprintf(out, ", %s of %u", c->chunked ? "chunks" : "window", c->window);
+    fprintf(out, "\n");
+}
+
 static void print_plan(FILE *out, const struct hke_plan *p)
 {
     for (size_t i = 0; i < p->caches; i++)
-        fprintf(out, "cache %zu: %u layers, %u heads, keys of %u, values of %u\n", i,
-                p->cache[i].layers, p->cache[i].kv_heads, p->cache[i].key_dim,
-                p->cache[i].value_dim);
+        print_cache(out, &p->cache[i], i);
     for (size_t i = 0; i < p->ropes; i++)
         fprintf(out, "rope %zu: %zu pairs%s\n", i, p->rope[i].pairs,
                 p->rope[i].halves ? ", halves" : "");
