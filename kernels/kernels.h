@@ -178,9 +178,10 @@ struct hkk_table {
     void (*soft_cap)(float *x, float cap, size_t n); /* x = cap * tanh(x / cap) */
     /* x[i] = e^(x[i] - max), max that of x; gives the sum of them. */
     float (*softmax)(float *x, size_t n);
-    /* Rotate PAIRS pairs of X by angles given as cosine, sine, cosine, sine, ... A pair is x[2i],
-     * x[2i+1], or with NEOX x[i], x[i+pairs]. Elements past the pairs stay as they are. */
-    void (*rope)(float *x, const float *cos_sin, size_t pairs, bool neox);
+    /* Rotate PAIRS pairs of X, each by the angle that TURN has cosine and sine of. A pair is x[2i],
+     * x[2i+1], and TURN is cosine, sine, cosine, sine, ...; with NEOX a pair is x[i], x[i+pairs],
+     * and TURN all cosines, then all sines. Elements past the pairs stay as they are. */
+    void (*rope)(float *x, const float *turn, size_t pairs, bool neox);
 
     /* Halves, nearest even. */
     void (*to_half)(uint16_t *out, const float *x, size_t n);

@@ -18,13 +18,15 @@ const float *hke_cos_sin_at(const struct hke_cpu *c, int rope, size_t position)
     return row;
 }
 
-/* Cosine, sine, ... of every pair at POSITION. Computed in double, rounded once. */
+/* Cosine and sine of every pair at POSITION, in the order that hkk_table.rope wants. Computed in
+ * double, rounded once. */
 static void compute_cos_sin(const struct hke_rope_table *r, size_t position, float *out)
 {
     for (size_t i = 0; i < r->pairs; i++) {
         double angle = (double)position * r->frequency[i];
-        out[2 * i] = (float)(cos(angle) * r->magnitude);
-        out[2 * i + 1] = (float)(sin(angle) * r->magnitude);
+        float *cosine = r->halves ? out + i : out + 2 * i;
+        cosine[0] = (float)(cos(angle) * r->magnitude);
+        cosine[r->halves ? r->pairs : 1] = (float)(sin(angle) * r->magnitude);
     }
 }
 

@@ -76,6 +76,30 @@ static inline void v_store_half(uint16_t *p, vec v)
     put_four_halves(p + 12, v.d);
 }
 
+static inline vec v_even(vec v)
+{
+    return (vec){vtrn1q_f32(v.a, v.a), vtrn1q_f32(v.b, v.b), vtrn1q_f32(v.c, v.c),
+                 vtrn1q_f32(v.d, v.d)};
+}
+
+static inline vec v_odd(vec v)
+{
+    return (vec){vtrn2q_f32(v.a, v.a), vtrn2q_f32(v.b, v.b), vtrn2q_f32(v.c, v.c),
+                 vtrn2q_f32(v.d, v.d)};
+}
+
+/* Four lanes of it. */
+static inline float32x4_t turn_four(float32x4_t a)
+{
+    const uint32x4_t sign = vreinterpretq_u32_u64(vdupq_n_u64(0x80000000));
+    return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(vrev64q_f32(a)), sign));
+}
+
+static inline vec v_turn(vec v)
+{
+    return (vec){turn_four(v.a), turn_four(v.b), turn_four(v.c), turn_four(v.d)};
+}
+
 static inline vec v_add(vec x, vec y)
 {
     return (vec){vaddq_f32(x.a, y.a), vaddq_f32(x.b, y.b), vaddq_f32(x.c, y.c),

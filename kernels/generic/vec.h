@@ -69,6 +69,31 @@ static inline void v_store_half(uint16_t *p, vec v)
         p[l] = f32_half(v.l[l]);
 }
 
+/* Of each pair of lanes the first in both; the second in both; (-second, first). */
+static inline vec v_even(vec a)
+{
+    for (int l = 0; l < 16; l += 2)
+        a.l[l + 1] = a.l[l];
+    return a;
+}
+
+static inline vec v_odd(vec a)
+{
+    for (int l = 0; l < 16; l += 2)
+        a.l[l] = a.l[l + 1];
+    return a;
+}
+
+static inline vec v_turn(vec a)
+{
+    for (int l = 0; l < 16; l += 2) {
+        const float first = a.l[l];
+        a.l[l] = -a.l[l + 1];
+        a.l[l + 1] = first;
+    }
+    return a;
+}
+
 #define V_EACH(name, expression)                                                                   \
     static inline vec name(vec a, vec b)                                                           \
     {                                                                                              \

@@ -161,21 +161,29 @@ static float FN(softmax)(float *x, size_t n)
 }
 
 /* a' = fma(a, cos, -(b * sin)), b' = fma(a, sin, b * cos). */
-static inline void FN(rotate_pair)(float *a, float *b, const float *cos_sin)
+static void FN(rope_halves)(float *x, const float *turn, size_t pairs)
 {
-    float x = *a, y = *b, s = y * cos_sin[1], c = y * cos_sin[0];
-    *a = fmaf(x, cos_sin[0], -s);
-    *b = fmaf(x, cos_sin[1], c);
+    for (size_t i = 0; i < pairs; i += 16) {
+        const size_t n = pairs - i < 16 ? pairs - i : 16;
+        const vec a = v_load_some(x + i, n), b = v_load_some(x + pairs + i, n);
+        const vec cosine = v_load_some(turn + i, n), sine = v_load_some(turn + pairs + i, n);
+        v_store_some(x + i, v_fma(a, cosine, v_mul(v_mul(b, sine), v_set(-1))), n);
+        v_store_some(x + pairs + i, v_fma(a, sine, v_mul(b, cosine)), n);
+    }
 }
 
-static void FN(rope)(float *x, const float *cos_sin, size_t pairs, bool neox)
+/* The same: a in both lanes of a pair times (cos, sin), and b in both times (-sin, cos). */
+static void FN(rope)(float *x, const float *turn, size_t pairs, bool neox)
 {
-    if (neox)
-        for (size_t i = 0; i < pairs; i++)
-            FN(rotate_pair)(x + i, x + pairs + i, cos_sin + 2 * i);
-    else
-        for (size_t i = 0; i < pairs; i++)
-            FN(rotate_pair)(x + 2 * i, x + 2 * i + 1, cos_sin + 2 * i);
+    if (neox) {
+        FN(rope_halves)(x, turn, pairs);
+        return;
+    }
+    for (size_t i = 0; i < 2 * pairs; i += 16) {
+        const size_t n = 2 * pairs - i < 16 ? 2 * pairs - i : 16;
+        const vec y = v_load_some(x + i, n), t = v_load_some(turn + i, n);
+        v_store_some(x + i, v_fma(v_even(y), t, v_mul(v_odd(y), v_turn(t))), n);
+    }
 }
 
 static void FN(to_half)(uint16_t *out, const float *x, size_t n)

@@ -91,6 +91,23 @@ static inline void v_store_half(uint16_t *p, vec v)
     _mm_storeu_si128((void *)(p + 8), _mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT));
 }
 
+static inline vec v_even(vec v)
+{
+    return (vec){_mm256_moveldup_ps(v.a), _mm256_moveldup_ps(v.b)};
+}
+
+static inline vec v_odd(vec v)
+{
+    return (vec){_mm256_movehdup_ps(v.a), _mm256_movehdup_ps(v.b)};
+}
+
+static inline vec v_turn(vec v)
+{
+    const __m256 sign = _mm256_castsi256_ps(_mm256_set1_epi64x(0x80000000));
+    return (vec){_mm256_xor_ps(_mm256_permute_ps(v.a, 0xb1), sign),
+                 _mm256_xor_ps(_mm256_permute_ps(v.b, 0xb1), sign)};
+}
+
 static inline vec v_add(vec x, vec y)
 {
     return (vec){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};

@@ -67,6 +67,23 @@ static inline void v_store_half(uint16_t *p, vec v)
     _mm256_storeu_si256((void *)p, _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
 }
 
+static inline vec v_even(vec a)
+{
+    return _mm512_moveldup_ps(a);
+}
+
+static inline vec v_odd(vec a)
+{
+    return _mm512_movehdup_ps(a);
+}
+
+static inline vec v_turn(vec a)
+{
+    const __m512i sign = _mm512_set1_epi64(0x80000000);
+    return _mm512_castsi512_ps(
+        _mm512_xor_si512(_mm512_castps_si512(_mm512_permute_ps(a, 0xb1)), sign));
+}
+
 static inline vec v_add(vec x, vec y)
 {
     return _mm512_add_ps(x, y);

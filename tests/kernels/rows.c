@@ -400,9 +400,10 @@ bool define_rope(struct run *r, unsigned type)
 {
     (void)type;
     const float turn[4] = {0.6f, 0.8f, 0, 1}; /* about 53 and 90 degrees */
+    const float apart[4] = {0.6f, 0, 0.8f, 1};
     float pairs[5] = {1, 2, 3, 4, 5}, halves[5] = {1, 2, 3, 4, 5};
     r->reference->rope(pairs, turn, 2, false);
-    r->reference->rope(halves, turn, 2, true);
+    r->reference->rope(halves, apart, 2, true);
     const double by_pairs[5] = {-1, 2, -4, 3, 5}, by_halves[5] = {-1.8, -4, 2.6, 2, 5};
     for (int i = 0; i < 5; i++)
         if (fabs((double)pairs[i] - by_pairs[i]) > 1e-6 ||
