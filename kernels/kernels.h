@@ -158,9 +158,10 @@ struct hkk_table {
     /* Scratch for products with N tokens of COLS numbers, for any type. */
     size_t (*scratch_bytes)(size_t cols, size_t n);
 
-    /* out[i] = (x[i] * s) * w[i] with s = 1 / sqrt(sum of squares / n + epsilon). OUT may be X; W
-     * NULL: ones. */
-    void (*rms_norm)(float *out, const float *x, const float *w, size_t n, float epsilon);
+    /* Of each of ROWS rows of N, one behind the other: out[i] = (x[i] * s) * w[i] with
+     * s = 1 / sqrt(sum of squares / n + epsilon). OUT may be X; W NULL: ones. */
+    void (*rms_norm)(float *out, const float *x, const float *w, size_t n, size_t rows,
+                     float epsilon);
     /* out[i] = x[i] / sqrt(sum of squares + epsilon). OUT may be X. */
     void (*l2_norm)(float *out, const float *x, size_t n, float epsilon);
     /* out[i] = (x[i] - mean) * s * w[i] + b[i], with s of x - mean. OUT may be X; W and B may be

@@ -70,53 +70,57 @@ static bool adds_delta(const struct hke_pass *p, const struct hke_step *s)
     return s->add && s > &p->cpu->plan->step[p->first];
 }
 
-/* N numbers X to OUT, which may be X. */
-static void norm_numbers(const struct hke_pass *p, const struct hke_norm *norm, float *out,
-                         const float *x, size_t n)
+/* Each of ROWS rows of N numbers X, one behind the other, to OUT, which may be X. */
+static void norm_rows(const struct hke_pass *p, const struct hke_norm *norm, float *out,
+                      const float *x, size_t n, size_t rows)
 {
     const struct hkk_table *k = p->cpu->kernels;
     if (norm->kind == HKE_RMS_NORM)
-        k->rms_norm(out, x, norm->weight, n, norm->epsilon);
-    else if (norm->kind == HKE_LAYER_NORM)
-        k->layer_norm(out, x, norm->weight, norm->bias, n, norm->epsilon);
+        k->rms_norm(out, x, norm->weight, n, rows, norm->epsilon);
+    for (size_t r = 0; norm->kind == HKE_LAYER_NORM && r < rows; r++)
+        k->layer_norm(out + r * n, x + r * n, norm->weight, norm->bias, n, norm->epsilon);
 }
 
 const float *hke_finish_delta(const struct hke_pass *p, const struct hke_step *s,
                               const float *delta, float *out)
 {
-    norm_numbers(p, &s->delta_norm, out, delta, p->cpu->plan->hidden);
+    norm_rows(p, &s->delta_norm, out, delta, p->cpu->plan->hidden, 1);
     return s->delta_norm.kind == HKE_NO_NORM ? delta : out;
 }
 
-/* Residual add, then norm. OUT may be DELTA. */
-static void norm_token(const struct hke_pass *p, const struct hke_step *s, float *x,
-                       const float *delta, float *out)
+/* Residual add, then norm, of COUNT tokens. OUT may be DELTA. */
+static void norm_some(const struct hke_pass *p, const struct hke_step *s, float *x,
+                      const float *delta, float *out, size_t count)
 {
     const size_t hidden = p->cpu->plan->hidden;
-    if (adds_delta(p, s))
-        p->cpu->kernels->add(x, hke_finish_delta(p, s, delta, out), hidden);
+    for (size_t t = 0; adds_delta(p, s) && t < count; t++) {
+        const size_t at = t * hidden;
+        p->cpu->kernels->add(x + at, hke_finish_delta(p, s, delta + at, out + at), hidden);
+    }
     if (s->norm.kind != HKE_NO_NORM)
-        norm_numbers(p, &s->norm, out, x, hidden);
+        norm_rows(p, &s->norm, out, x, hidden, count);
     else
-        memcpy(out, x, hidden * sizeof *out);
+        memcpy(out, x, count * hidden * sizeof *out);
 }
 
 /* All tokens from FROM on, for the product with IN, which is of these. */
 static void norm_tokens(const struct hke_pass *p, const struct hke_worker *own,
                         const struct hke_step *s, size_t from, const struct hke_input *in)
 {
+    enum { TOGETHER = 4 }; /* tokens that stay in the first cache */
     size_t begin, end;
     if (hke_is_single_token(p)) {
-        norm_token(p, s, own->residual, p->cpu->buffer[HKE_DELTA], own->normed);
+        norm_some(p, s, own->residual, p->cpu->buffer[HKE_DELTA], own->normed, 1);
         hke_round_token(p, in, 0);
         return;
     }
     while (take_tokens(p, own, p->n - from, &begin, &end))
-        for (size_t t = begin; t < end; t++) {
-            float *delta = buffer_at(p, HKE_DELTA, from + t);
-            norm_token(p, s, buffer_at(p, HKE_RESIDUAL, from + t), delta,
-                       p->cpu->normed + (from + t) * p->cpu->plan->hidden);
-            hke_round_token(p, in, t);
+        for (size_t t = begin; t < end; t += TOGETHER) {
+            const size_t count = hke_min_size(end - t, TOGETHER), at = from + t;
+            norm_some(p, s, buffer_at(p, HKE_RESIDUAL, at), buffer_at(p, HKE_DELTA, at),
+                      p->cpu->normed + at * p->cpu->plan->hidden, count);
+            for (size_t i = t; i < t + count; i++)
+                hke_round_token(p, in, i);
         }
     hke_pool_barrier(p->cpu->pool);
 }
@@ -133,27 +137,34 @@ static void store_head(const struct hke_pass *p, const struct hke_step *s,
         k->to_half(hke_values_of(p, s, token, head, block) + at * o->head_dim, y, o->head_dim);
 }
 
-static void finish_head(const struct hke_pass *p, const struct hke_step *s,
-                        const struct hke_operand *o, size_t head, size_t token)
+/* COUNT heads from HEAD on. */
+static void finish_heads_of(const struct hke_pass *p, const struct hke_step *s,
+                            const struct hke_operand *o, size_t head, size_t count, size_t token)
 {
     const struct hkk_table *k = p->cpu->kernels;
     float *y = buffer_at(p, o->to, token) + head * o->head_dim;
-    norm_numbers(p, &o->norm, y, y, o->head_dim);
-    if (o->rope != HKE_NO_ROPE) {
-        const struct hke_rope_table *r = &p->cpu->plan->rope[o->rope];
-        k->rope(y, hke_cos_sin_at(p->cpu, o->rope, hke_position(p, token)), r->pairs, r->halves);
+    norm_rows(p, &o->norm, y, y, o->head_dim, count);
+    for (size_t i = 0; i < count; i++, y += o->head_dim) {
+        if (o->rope != HKE_NO_ROPE) {
+            const struct hke_rope_table *r = &p->cpu->plan->rope[o->rope];
+            k->rope(y, hke_cos_sin_at(p->cpu, o->rope, hke_position(p, token)), r->pairs,
+                    r->halves);
+        }
+        store_head(p, s, o, head + i, token, y);
     }
-    store_head(p, s, o, head, token, y);
 }
 
-/* HEAD is counted through all operands. */
-static void finish_any_head(const struct hke_pass *p, const struct hke_step *s, size_t head,
-                            size_t token)
+/* The heads [BEGIN, END), counted through all operands. */
+static void finish_some_heads(const struct hke_pass *p, const struct hke_step *s, size_t begin,
+                              size_t end, size_t token)
 {
-    const struct hke_operand *o = s->operand;
-    for (; head >= o->heads; o++)
-        head -= o->heads;
-    finish_head(p, s, o, head, token);
+    for (const struct hke_operand *o = s->operand; begin < end; o++) {
+        const size_t stop = hke_min_size(end, o->heads);
+        if (begin < stop)
+            finish_heads_of(p, s, o, begin, stop - begin, token);
+        begin = begin > o->heads ? begin - o->heads : 0;
+        end -= stop;
+    }
 }
 
 static void finish_heads(const struct hke_pass *p, const struct hke_worker *own,
@@ -162,7 +173,7 @@ static void finish_heads(const struct hke_pass *p, const struct hke_worker *own,
     size_t begin, end;
     while (take_tokens(p, own, p->n * heads, &begin, &end))
         for (size_t i = begin; i < end; i++)
-            finish_any_head(p, s, i % heads, i / heads);
+            finish_some_heads(p, s, i % heads, i % heads + 1, i / heads);
     hke_pool_barrier(p->cpu->pool);
 }
 
@@ -175,9 +186,8 @@ static void finish_operands(const struct hke_pass *p, const struct hke_worker *o
         for (size_t i = begin; i < end; i++) {
             const struct hke_operand *o = &s->operand[i % s->operands];
             float *y = buffer_at(p, o->to, i / s->operands);
-            norm_numbers(p, &o->row_norm, y, y, o->weight->rows);
-            for (size_t head = 0; head < o->heads; head++)
-                finish_head(p, s, o, head, i / s->operands);
+            norm_rows(p, &o->row_norm, y, y, o->weight->rows, 1);
+            finish_heads_of(p, s, o, 0, o->heads, i / s->operands);
         }
     hke_pool_barrier(p->cpu->pool);
 }
@@ -206,8 +216,7 @@ static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
                                     whole ? s->operand[i].head_dim : HKE_ROW_GROUP};
     while (hke_multiply_share(p, own, in, to, &begin, &end))
         for (size_t t = 0; whole && t < p->n; t++)
-            for (size_t head = begin; head < end; head++)
-                finish_any_head(p, s, head, t);
+            finish_some_heads(p, s, begin, end, t);
     hke_pool_barrier(p->cpu->pool);
     if (rows)
         finish_operands(p, own, s);
@@ -268,14 +277,14 @@ static void norm_wanted(const struct hke_pass *p, const struct hke_worker *own,
     const size_t from = hke_first_token(p, s) + p->logits_first;
     size_t begin, end;
     if (hke_is_single_token(p)) {
-        norm_numbers(p, &s->norm, own->normed, own->residual, hidden);
+        norm_rows(p, &s->norm, own->normed, own->residual, hidden, 1);
         hke_round_token(p, in, 0);
         return;
     }
     while (take_tokens(p, own, p->logits_n, &begin, &end))
         for (size_t t = begin; t < end; t++) {
-            norm_numbers(p, &s->norm, p->cpu->normed + t * hidden,
-                         buffer_at(p, HKE_RESIDUAL, from + t), hidden);
+            norm_rows(p, &s->norm, p->cpu->normed + t * hidden,
+                      buffer_at(p, HKE_RESIDUAL, from + t), hidden, 1);
             hke_round_token(p, in, t);
         }
     hke_pool_barrier(p->cpu->pool);

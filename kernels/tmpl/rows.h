@@ -31,10 +31,42 @@ static inline void FN(scale_by)(float *out, const float *x, const float *w, size
                  rest);
 }
 
-/* s = 1 / sqrt(sum / n + epsilon) with IEEE's root and division. */
-static void FN(rms_norm)(float *out, const float *x, const float *w, size_t n, float epsilon)
+enum { TOGETHER = 4 }; /* rows whose sums do not wait for each other */
+
+/* The same of so many rows. */
+static inline void FN(squares_of_rows)(float *out, const float *x, size_t n)
 {
-    FN(scale_by)(out, x, w, n, 1.0f / sqrtf(FN(squares)(x, n) / (float)n + epsilon));
+    const size_t whole = n - n % 16, rest = n % 16;
+    vec acc[TOGETHER];
+    for (int r = 0; r < TOGETHER; r++)
+        acc[r] = v_set(0);
+    for (size_t i = 0; i < whole; i += 16)
+#pragma GCC unroll 4
+        for (size_t r = 0; r < TOGETHER; r++)
+            acc[r] = v_fma(v_load(x + r * n + i), v_load(x + r * n + i), acc[r]);
+    for (size_t r = 0; r < TOGETHER; r++) {
+        vec tail = v_load_some(x + r * n + whole, rest);
+        out[r] = v_sum(rest > 0 ? v_fma(tail, tail, acc[r]) : acc[r]);
+    }
+}
+
+/* s = 1 / sqrt(sum / n + epsilon) with IEEE's root and division. */
+static inline float FN(norm_factor)(float sum, size_t n, float epsilon)
+{
+    return 1.0f / sqrtf(sum / (float)n + epsilon);
+}
+
+static void FN(rms_norm)(float *out, const float *x, const float *w, size_t n, size_t rows,
+                         float epsilon)
+{
+    for (; rows >= TOGETHER; x += TOGETHER * n, out += TOGETHER * n, rows -= TOGETHER) {
+        float sum[TOGETHER];
+        FN(squares_of_rows)(sum, x, n);
+        for (size_t r = 0; r < TOGETHER; r++)
+            FN(scale_by)(out + r * n, x + r * n, w, n, FN(norm_factor)(sum[r], n, epsilon));
+    }
+    for (; rows > 0; x += n, out += n, rows--)
+        FN(scale_by)(out, x, w, n, FN(norm_factor)(FN(squares)(x, n), n, epsilon));
 }
 
 /* s = 1 / sqrt(sum + epsilon). */

@@ -304,7 +304,7 @@ static void run_rms_norm(struct work *w, size_t row0, size_t rows, void *scratch
 {
     (void)row0;
     (void)rows;
-    w->level->rms_norm(scratch, w->y, w->a.x, ROW, 1e-6f);
+    w->level->rms_norm(scratch, w->y, w->a.x, ROW, 1, 1e-6f);
 }
 
 static void run_silu(struct work *w, size_t row0, size_t rows, void *scratch)
