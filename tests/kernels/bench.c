@@ -1,7 +1,8 @@
 /* checkkern --bench: how fast each kernel is, in cache, from memory and for a batch of tokens.
  * Batches are doubled until one takes 2 ms; the median of 31 counts. generic, which is slow and
  * says little, is called once or twice. What comes from memory is timed in turn with a plain read
- * of the same bytes, and the share of that is what to compare. */
+ * of the same bytes, and the share of that is what to compare. With --tokens N, products alone are
+ * measured, of N tokens, in cache. */
 #include "tests/kernels/checkkern.h"
 
 #include <fnmatch.h>
@@ -266,7 +267,8 @@ static void bench_batch(const struct options *o, struct work *w, const char *nam
     matmul_new(w, bytes, n, o->seed);
     scratch_new(w, o, scratch);
     struct figure f = measure(w, o, n > 1 ? 7 : BATCHES, scratch);
-    report(o, w, name, n > 1 ? "prefill" : "cache", f, generic_seconds(w, o, scratch), 0);
+    report(o, w, name, n == PREFILL_TOKENS ? "prefill" : "cache", f,
+           o->tokens > 0 ? 0 : generic_seconds(w, o, scratch), 0);
     matmul_free(w);
     for (unsigned i = 0; i < o->threads; i++)
         free(scratch[i]);
@@ -276,6 +278,10 @@ static void bench_matmul(const struct options *o, const struct hkk_table *level,
                          const struct kernel *k)
 {
     struct work w = {.level = level, .type = k->type};
+    if (o->tokens > 0) {
+        bench_batch(o, &w, k->name, IN_CACHE, o->tokens);
+        return;
+    }
     bench_batch(o, &w, k->name, IN_CACHE, 1);
     bench_memory(o, &w, k->name);
     bench_batch(o, &w, k->name, PREFILL_ROWS * hkk_row_bytes(k->type, COLS), PREFILL_TOKENS);
@@ -395,7 +401,7 @@ int bench(const struct options *o)
                 continue;
             if (k[i].check == check_matmul)
                 bench_matmul(o, level[l].table, k + i);
-            else
+            else if (o->tokens == 0)
                 bench_other(o, level[l].table, k + i);
         }
     }

@@ -1,7 +1,7 @@
 /* checkkern: tests and measures every kernel of every level. TAP, or with --bench a table.
  *
  *   checkkern [--level NAME] [--kernel PATTERN] [--seed N] [--repeat N] [--list]
- *             [--bench] [--threads N] [--json]
+ *             [--bench] [--tokens N] [--threads N] [--json]
  *
  * generic is compared with double arithmetic, other levels with generic, bit for bit. */
 #include "tests/kernels/checkkern.h"
@@ -120,9 +120,11 @@ static unsigned long long number_of(const char *argument, unsigned long long lea
 static void parse(struct options *o, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"level", 1, NULL, 'l'},  {"kernel", 1, NULL, 'k'},  {"seed", 1, NULL, 's'},
-        {"repeat", 1, NULL, 'r'}, {"list", 0, NULL, 'L'},    {"bench", 0, NULL, 'b'},
-        {"json", 0, NULL, 'j'},   {"threads", 1, NULL, 't'}, {0},
+        {"level", 1, NULL, 'l'},  {"kernel", 1, NULL, 'k'},
+        {"seed", 1, NULL, 's'},   {"repeat", 1, NULL, 'r'},
+        {"list", 0, NULL, 'L'},   {"bench", 0, NULL, 'b'},
+        {"json", 0, NULL, 'j'},   {"threads", 1, NULL, 't'},
+        {"tokens", 1, NULL, 'n'}, {0},
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -140,6 +142,9 @@ static void parse(struct options *o, int argc, char **argv)
             break;
         case 't':
             o->threads = (unsigned)number_of(optarg, 1);
+            break;
+        case 'n':
+            o->tokens = (unsigned)number_of(optarg, 1);
             break;
         case 'L':
             o->list = true;

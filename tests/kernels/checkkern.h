@@ -11,7 +11,7 @@
 struct options {
     const char *level, *kernel; /* NULL: all; a pattern as of fnmatch() */
     uint64_t seed;
-    unsigned repeat, threads;
+    unsigned repeat, threads, tokens;
     bool list, bench, json;
 };
 
@@ -97,6 +97,8 @@ const struct kernel *kernels_all(size_t *count);
 bool check_matmul(struct run *r, unsigned type, unsigned round);
 bool define_matmul(struct run *r, unsigned type);
 enum { MATMUL_ROUNDS = 60 };
+/* Products of 1, 2, .. 17 tokens. */
+bool check_few_tokens(struct run *r, unsigned type, unsigned round);
 /* Weights of TYPE: any codes, scales as HOSTILITY says (0: ordinary). */
 void random_weights(struct random *r, unsigned type, uint8_t *w, size_t bytes, unsigned hostility);
 /* rows.c */

@@ -3,7 +3,8 @@
 #include "tests/kernels/checkkern.h"
 
 #define EACH(SYMBOL, name)                                                                         \
-    {"matmul/" #name, HKK_##SYMBOL, check_matmul, MATMUL_ROUNDS, define_matmul},
+    {"matmul/" #name, HKK_##SYMBOL, check_matmul, MATMUL_ROUNDS, define_matmul},                   \
+        {"matmul/few/" #name, HKK_##SYMBOL, check_few_tokens, 4, NULL},
 
 #define FUNCTION(SYMBOL, name)                                                                     \
     {"apply/" #name, 0, check_##name, 200, define_##name},                                         \

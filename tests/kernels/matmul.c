@@ -195,6 +195,58 @@ bool check_matmul(struct run *r, unsigned type, unsigned round)
     return good;
 }
 
+/* ---- each number of few tokens ---- */
+
+enum { FEW = 17 }; /* one more than the tiles of any level have */
+
+/* The first N tokens of P, whose results are in EXPECTED. */
+static bool same_for_tokens(struct run *r, unsigned type, const struct problem *all, size_t n,
+                            const float *expected)
+{
+    struct problem p = {.cols = all->cols, .row0 = all->row0, .rows = all->rows};
+    p.w = all->w;
+    p.n = n;
+    p.stride = all->stride;
+    enum hkk_kind kind = hkk_kind_of(type);
+    p.acts = aligned_buffer(hkk_acts_bytes(kind, n, p.cols));
+    p.y = buffer_new(n * p.stride * sizeof(float), r->place, 0);
+    hkk_acts_place(&p.a, kind, (float *)(void *)all->x.p, n, p.cols, p.acts.p);
+    r->reference->quantize(&p.a, 0, n);
+    if (random_below(&r->random, 2) == 0)
+        tiles_new(r->level, &p);
+    multiply(r->level, type, &p);
+    char note[100];
+    snprintf(note, sizeof note, "%zu+%zu rows of %zu, %zu tokens", p.row0, p.rows, p.cols, n);
+    bool good = same_floats(r, results(&p), expected, n * p.stride, note);
+    if (!buffer_intact(&p.y) || !buffer_intact(&p.scratch))
+        good = differs(r, "%s: wrote outside its memory", note);
+    p.w = (struct buffer){0};
+    problem_free(&p);
+    return good;
+}
+
+bool check_few_tokens(struct run *r, unsigned type, unsigned round)
+{
+    struct problem p = {.n = FEW};
+    size_t block = hkk_block_elems(type);
+    p.cols = block == 1 ? 1 + random_below(&r->random, 400)
+                        : block * (1 + random_below(&r->random, block == 256 ? 3 : 12));
+    p.row0 = random_below(&r->random, 3);
+    p.rows = round % 4 == 3 ? 1 + random_below(&r->random, 15) : 16 + random_below(&r->random, 40);
+    p.stride = p.row0 + p.rows + random_below(&r->random, 3);
+    problem_new(r, type, round % 2, round == 0 ? 0 : FLOAT_KINDS - 1, &p);
+    multiply(r->reference, type, &p);
+    float *expected = malloc(FEW * p.stride * sizeof *expected);
+    bool good = expected != NULL || differs(r, "no memory");
+    if (good)
+        memcpy(expected, results(&p), FEW * p.stride * sizeof *expected);
+    for (size_t n = 1; good && n <= FEW; n++)
+        good = same_for_tokens(r, type, &p, n, expected);
+    free(expected);
+    problem_free(&p);
+    return good;
+}
+
 /* ---- the definition ---- */
 
 /* Row R times token T by the decoded weights in double; MAGNITUDE is the sum of the terms'. */
