@@ -75,6 +75,13 @@ struct hkk_matrix {
 typedef void hkk_matmul_fn(const struct hkk_matrix *w, size_t row0, size_t rows,
                            const struct hkk_acts *a, float *y, size_t stride, void *scratch);
 
+/* ---- products of low rank ---- */
+
+struct hkk_low_rank {
+    const float *b; /* [rank][stride] */
+    size_t stride, rank;
+};
+
 /* ---- attention ---- */
 
 enum {
@@ -168,6 +175,10 @@ struct hkk_table {
      * NULL. */
     void (*layer_norm)(float *out, const float *x, const float *w, const float *b, size_t n,
                        float epsilon);
+    /* y[t * y_stride + i] += sum over k of b[k][row0 + i] * x[t * x_stride + k], for i below ROWS
+     * and N tokens t. */
+    void (*add_low_rank)(const struct hkk_low_rank *b, size_t row0, size_t rows, const float *x,
+                         size_t x_stride, size_t n, float *y, size_t y_stride);
     void (*add)(float *x, const float *y, size_t n); /* x += y */
     void (*scale)(float *x, float s, size_t n);      /* x *= s */
     /* x[i] = function(x[i]); out[i] = function(x[i]) * y[i], where OUT may be X or Y. */

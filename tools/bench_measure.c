@@ -18,6 +18,7 @@ struct bench {
     struct bench_result *r;
     struct hk_file *file;
     struct hke_model *model;
+    struct hke_adapters *adapters; /* of all texts; NULL: none */
     struct hke_runner *runner;
     struct hke_sequence **sequence;
     struct hke_part *part; /* of each */
@@ -91,8 +92,9 @@ static uint64_t bench_kv_bytes(const struct bench *b)
 
 static enum hk_status open_bench_model(struct bench *b, size_t positions, struct hk_error *err)
 {
-    struct engine_options engine = b->o->engine; /* there are no adapters to free */
+    struct engine_options engine = b->o->engine; /* whose list stays O's */
     enum hk_status st = engine_options_open(&engine, b->o->path, &b->file, &b->model, err);
+    b->adapters = engine.opened;
     if (st == HK_OK && positions > hke_model_params(b->model)->context)
         st = hk_fail(err, HK_E_RANGE, HK_NO_OFFSET,
                      "--prefill, --decode and --depth need %zu positions, the model has %u",
@@ -121,7 +123,7 @@ static enum hk_status make_sequences(struct bench *b, struct hk_error *err)
     if (b->sequence == NULL || b->part == NULL)
         return hk_fail_nomem(err);
     for (size_t i = 0; i < b->sequences && st == HK_OK; i++)
-        st = hke_sequence_new(&b->sequence[i], b->runner, NULL, err);
+        st = hke_sequence_new(&b->sequence[i], b->runner, b->adapters, err);
     return st;
 }
 
@@ -328,6 +330,7 @@ enum hk_status bench_measure(const struct bench_options *o, struct bench_result 
     hke_runner_free(&b.runner);
     free(b.sequence);
     free(b.part);
+    hke_adapters_free(&b.adapters);
     hke_model_free(&b.model);
     hk_close(&b.file);
     return st;

@@ -17,6 +17,7 @@ enum {
 };
 
 enum option {
+    OPT_ADAPTER,
     OPT_DECODE,
     OPT_DEPTH,
     OPT_JSON,
@@ -29,6 +30,7 @@ enum option {
 };
 
 static const struct tool_option options[] = {
+    [OPT_ADAPTER] = ENGINE_OPTION_ADAPTER,
     [OPT_DECODE] = {"decode", 0, "N", "time N tokens one by one (default 64; 0: do not)"},
     [OPT_DEPTH] = {"depth", 0, "N",
                    "decode after N tokens (default 0); may be given several times"},
@@ -69,6 +71,9 @@ static void add_bench_size(struct bench_sizes *s, const char *value)
 static void set_bench_option(struct bench_options *o, enum option option, const char *value)
 {
     switch (option) {
+    case OPT_ADAPTER:
+        engine_options_add_adapter(&o->engine, value);
+        break;
     case OPT_DECODE:
         o->decode = tool_uint(value, 0, HKE_MAX_POSITIONS);
         break;
@@ -176,5 +181,6 @@ int main(int argc, char **argv)
     free(o.prefill.n);
     free(o.depth.n);
     free(o.sequences.n);
+    engine_options_free(&o.engine);
     return tool_end(status);
 }

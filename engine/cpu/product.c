@@ -2,8 +2,7 @@
  * of a result is one dot product whatever the split, so only time depends on it.
  *
  * Adapters change a product as engine/plan/adapters.h says, where x is not rounded. Of A x and of
- * replaced rows a dot product is the kernels' for f32; of B the sum goes from the first rank to the
- * last, in f32. */
+ * replaced rows a dot product is the kernels' for f32. */
 #include "engine/cpu/cpu.h"
 
 /* Products use rows where they lie; where activations are not rounded, only float rows. */
@@ -145,14 +144,6 @@ void hke_project_adapters(const struct hke_pass *p, const struct hke_worker *own
     hke_pool_barrier(pool);
 }
 
-static float dot_in_order(const float *b, const float *x, size_t n)
-{
-    float sum = 0;
-    for (size_t k = 0; k < n; k++)
-        sum += b[k] * x[k];
-    return sum;
-}
-
 /* Rows [BEGIN, END) of a product that is Y: of those that C replaces, for the tokens X. */
 static void multiply_replaced_rows(const struct hke_pass *p, const struct hke_worker *own,
                                    const struct hke_change *c, const struct hkk_acts *x,
@@ -167,13 +158,17 @@ static void multiply_replaced_rows(const struct hke_pass *p, const struct hke_wo
     }
 }
 
-static void scale_and_add(const struct hke_change *c, const float *low, size_t begin, size_t end,
-                          float *y)
+/* Likewise: rows are scaled, then B times LOW, of N tokens, is added. */
+static void scale_and_add(const struct hke_pass *p, const struct hke_change *c, size_t rows_of_b,
+                          const float *low, size_t n, size_t begin, size_t end, float *y,
+                          size_t stride)
 {
-    for (size_t r = begin; r < end && c->row_scale != NULL; r++)
-        y[r - begin] *= c->row_scale[r];
-    for (size_t r = begin; r < end && c->rank > 0; r++)
-        y[r - begin] += dot_in_order(c->b + r * c->rank, low, c->rank);
+    const struct hkk_low_rank b = {c->b, rows_of_b, c->rank};
+    for (size_t t = 0; t < n && c->row_scale != NULL; t++)
+        for (size_t r = begin; r < end; r++)
+            y[t * stride + r - begin] *= c->row_scale[r];
+    if (c->rank > 0)
+        p->cpu->kernels->add_low_rank(&b, begin, end - begin, low, p->cpu->max_rank, n, y, stride);
 }
 
 /* What adapters change in rows [BEGIN, END) of the product with operand I. */
@@ -189,9 +184,9 @@ static void change_rows(const struct hke_pass *p, const struct hke_worker *own,
             continue;
         const struct hkk_acts x = tokens_of(in, t, stop);
         multiply_replaced_rows(p, own, c, &x, begin, end, y + t * stride, stride);
-        for (size_t k = t; k < stop; k++)
-            scale_and_add(c, c->rank > 0 ? in->low[i] + k * p->cpu->max_rank : NULL, begin, end,
-                          y + k * stride);
+        scale_and_add(p, c, in->step->operand[i].weight->rows,
+                      c->rank > 0 ? in->low[i] + t * p->cpu->max_rank : NULL, stop - t, begin, end,
+                      y + t * stride, stride);
     }
 }
 

@@ -23,15 +23,17 @@ static float *buffer_at(const struct hke_pass *p, enum hke_buffer b, size_t toke
 
 /* ---- EMBED ---- */
 
-static void change_embedding(const struct hke_change *c, size_t row, size_t cols, float *x)
+static void change_embedding(const struct hke_change *c, const struct hke_weight *w, size_t row,
+                             float *x)
 {
+    const size_t cols = w->cols;
     const float *replaced = hke_replaced_row(c, row, cols);
     if (replaced != NULL)
         memcpy(x, replaced, cols * sizeof *x);
     for (size_t i = 0; i < cols && c->row_scale != NULL; i++)
         x[i] *= c->row_scale[row];
     for (size_t k = 0; k < c->rank; k++) {
-        const float b = c->b[row * c->rank + k], *a = c->a + k * cols;
+        const float b = c->b[k * w->rows + row], *a = c->a + k * cols;
         for (size_t i = 0; i < cols; i++)
             x[i] += b * a[i];
     }
@@ -44,7 +46,7 @@ static void embed_token(const struct hke_pass *p, const struct hke_step *s, size
     const size_t row = hke_weight_row(w, 0, p->batch->token[t].id), cols = w->cols;
     hk_decoder_read(w->decoder, (uint64_t)row * cols, cols, x);
     if (adapters != NULL)
-        change_embedding(&adapters->embedding, row, cols, x);
+        change_embedding(&adapters->embedding, w, row, x);
     if (s->operand[0].scale != 0)
         p->cpu->kernels->scale(x, s->operand[0].scale, cols);
 }

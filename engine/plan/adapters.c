@@ -114,21 +114,21 @@ static enum hk_status stack_ranks(struct hke_change *c, const struct hke_weight 
                                   struct hk_error *err)
 {
     const size_t had = c->rank, rank = had + pair->rank;
-    float *a = calloc(rank * w->cols, sizeof *a), *b = calloc(w->rows * rank, sizeof *b);
+    float *a = calloc(rank * w->cols, sizeof *a), *b = calloc(rank * w->rows, sizeof *b);
     if (a == NULL || b == NULL) {
         free(a);
         free(b);
         return hk_fail_nomem(err);
     }
-    if (had > 0)
+    if (had > 0) {
         memcpy(a, c->a, had * w->cols * sizeof *a);
+        memcpy(b, c->b, had * w->rows * sizeof *b);
+    }
     memcpy(a + had * w->cols, pair->a, (size_t)pair->rank * w->cols * sizeof *a);
     for (size_t r = 0; r < w->rows; r++) {
         const float *from = pair->b + (w->row_begin + r) * pair->rank;
-        for (size_t k = 0; k < had; k++)
-            b[r * rank + k] = c->b[r * had + k];
         for (size_t k = 0; k < pair->rank; k++)
-            b[r * rank + had + k] = (float)((double)from[k] * pair->scale * scale);
+            b[(had + k) * w->rows + r] = (float)((double)from[k] * pair->scale * scale);
     }
     free(c->a);
     free(c->b);
@@ -148,7 +148,7 @@ static void read_changed_row(const struct hke_change *c, const struct hke_weight
     else
         hk_decoder_read(w->decoder, (uint64_t)hke_weight_row(w, 0, row) * w->cols, w->cols, v);
     for (size_t k = 0; k < c->rank; k++) {
-        const float b = c->b[row * c->rank + k], *a = c->a + k * w->cols;
+        const float b = c->b[k * w->rows + row], *a = c->a + k * w->cols;
         for (size_t i = 0; i < w->cols; i++)
             v[i] += b * a[i];
     }
@@ -172,7 +172,7 @@ static enum hk_status scale_rows(struct hke_change *c, const struct hke_weight *
         const double length = (double)pair->magnitude[w->row_begin + r];
         c->row_scale[r] = norm > 0 ? (float)(length / sqrt(norm)) : 0;
         for (size_t k = 0; k < c->rank; k++)
-            c->b[r * c->rank + k] *= c->row_scale[r];
+            c->b[k * w->rows + r] *= c->row_scale[r];
     }
     free(v);
     return HK_OK;

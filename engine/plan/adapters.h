@@ -14,7 +14,7 @@ struct hke_change {
     float *row_scale; /* [rows], of a DoRA; NULL: none */
     size_t rank;      /* of all adapters together; 0: nothing is added */
     float *a;         /* [rank][cols] */
-    float *b;         /* [rows][rank], with the adapters' scales */
+    float *b;         /* [rank][rows], with the adapters' scales */
     size_t first;     /* number of the adapter that changed W first; 0: none did */
 };
 

@@ -10,6 +10,7 @@
 #include "kernels/tmpl/math.h"
 
 #include "kernels/tmpl/attend.h"
+#include "kernels/tmpl/low_rank.h"
 #include "kernels/tmpl/merge.h"
 #include "kernels/tmpl/quantize.h"
 #include "kernels/tmpl/rows.h"

@@ -23,6 +23,7 @@ const struct hkk_table HKK_NAMED(hkk, HKK_LEVEL) = {
     .matmul = {HKK_EACH_TYPE HKK_PRODUCTS(OWN)},
     .scratch_bytes = FN(scratch_bytes),
     .rms_norm = FN(rms_norm),
+    .add_low_rank = FN(add_low_rank),
     .add = FN(add),
     .scale = FN(scale),
     .l2_norm = FN(l2_norm),

@@ -28,7 +28,7 @@ PY
     assert_json 'list(v)' '["file","model","type","params","size","kernels","threads","gpu","batch","activations","reps","prefill","decode","load_ms","first_token_ms","memory"]'
     assert_json '[list(e) for e in v["prefill"]]' '[["n","depth","sequences","tps","min","max"]]'
     assert_json '[list(e) for e in v["decode"]]' '[["n","depth","sequences","tps","min","max"]]'
-    assert_json 'list(v["memory"])' '["private","mapped","peak","kv"]'
+    assert_json 'list(v["memory"])' '["private","mapped","peak","kv","weights","kept"]'
     assert_json 'v["model"]' "$M"
     assert_json '[v["batch"],v["activations"],v["reps"],v["gpu"]]' '[512,"q8",2,null]'
     assert_json 'all(0 < e["min"] <= e["tps"] <= e["max"] for e in v["prefill"]+v["decode"])' True
@@ -131,7 +131,7 @@ PY
     HK_KERNELS=generic t hk-bench --table $FEW --depth 5 --threads 1 "$M"
     assert_status 0
     assert_out_like $'^type +f16\nparameters +0.26 million\nsize +509.2 KiB\nkernels +generic\nthreads +1\n'
-    assert_out_like $'\nkeys and values +160.0 KiB\n\n +tokens +depth +sequences +per second +min +max\nprefill +16 +0 +1 [0-9. ]+\ndecode +4 +5 +1 [0-9. ]+$'
+    assert_out_like $'\nkeys and values +160.0 KiB\nweights kept +506.5 KiB\n\n +tokens +depth +sequences +per second +min +max\nprefill +16 +0 +1 [0-9. ]+\ndecode +4 +5 +1 [0-9. ]+$'
     # shellcheck disable=SC2086 # words
     t hk-bench --table --json $FEW "$M"
     assert_json 'v["type"]' f16
@@ -292,6 +292,21 @@ quantize m/a-F16.gguf m/a-Q8_0.gguf.part Q8_0' ]]
     refute_out_has broken
     assert_out_has $'\n| model | f16 |'
     json raw 'v["hk"]["model"]' | grep -qx model.hk
+}
+
+@test "with an adapter of the file's history" {
+    hk-convert "$M" m.hk
+    "$PYTHON" "$ROOT/tests/lib/mkadapter.py" peft q '{}' \
+        base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight:2x64 \
+        base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight:64x2
+    hk-append --lora q --name q m.hk
+    # shellcheck disable=SC2086 # words
+    t hk-bench $FEW --adapter q=0.5 --sequences 3 m.hk
+    assert_status 0
+    assert_json 'v["decode"][0]["sequences"]' 3
+    # shellcheck disable=SC2086 # words
+    t hk-bench $FEW --adapter r m.hk
+    assert_fails 1 "no record has the name 'r'"
 }
 
 @test "bench-peer: without the peer it says what to install" {

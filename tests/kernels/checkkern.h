@@ -101,6 +101,9 @@ enum { MATMUL_ROUNDS = 60 };
 bool check_few_tokens(struct run *r, unsigned type, unsigned round);
 /* Weights of TYPE: any codes, scales as HOSTILITY says (0: ordinary). */
 void random_weights(struct random *r, unsigned type, uint8_t *w, size_t bytes, unsigned hostility);
+/* low_rank.c */
+bool check_add_low_rank(struct run *r, unsigned type, unsigned round);
+bool define_add_low_rank(struct run *r, unsigned type);
 /* rows.c */
 bool check_quantize(struct run *r, unsigned kind, unsigned round);
 bool define_quantize(struct run *r, unsigned kind);

@@ -14,6 +14,7 @@ static const struct kernel kernels[] = {
     HKK_EACH_TYPE{"quantize/q8_32", HKK_KIND_Q8_32, check_quantize, 100, define_quantize},
     {"quantize/q8_256", HKK_KIND_Q8_256, check_quantize, 100, define_quantize},
     {"rms_norm", 0, check_rms_norm, 200, define_rms_norm},
+    {"add_low_rank", 0, check_add_low_rank, 60, define_add_low_rank},
     {"add", 0, check_add, 200, NULL},
     {"scale", 0, check_scale, 200, NULL},
     {"l2_norm", 0, check_l2_norm, 200, define_l2_norm},
