@@ -49,12 +49,11 @@ static void FN(add_low_rank)(const struct hkk_low_rank *b, size_t row0, size_t r
         size_t t = 0;
         for (; t + LOW_TOKENS <= n; t += LOW_TOKENS)
             FN(low_rank_block)
-            (b, row0 + r, x + t * x_stride, x_stride, y + t * y_stride + r, y_stride, LOW_TOKENS,
-             LOW_ROWS / 16);
+        (b, row0 + r, x + t * x_stride, x_stride, y + t * y_stride + r, y_stride, LOW_TOKENS,
+         LOW_ROWS / 16);
         for (; t < n; t++)
             FN(low_rank_block)
-            (b, row0 + r, x + t * x_stride, x_stride, y + t * y_stride + r, y_stride, 1,
-             LOW_ROWS / 16);
+        (b, row0 + r, x + t * x_stride, x_stride, y + t * y_stride + r, y_stride, 1, LOW_ROWS / 16);
     }
     for (; r < rows; r += 16)
         for (size_t t = 0; t < n; t++) {

@@ -296,6 +296,7 @@ quantize m/a-F16.gguf m/a-Q8_0.gguf.part Q8_0' ]]
 
 @test "with an adapter of the file's history" {
     hk-convert "$M" m.hk
+    mkdir q
     "$PYTHON" "$ROOT/tests/lib/mkadapter.py" peft q '{}' \
         base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight:2x64 \
         base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight:64x2
@@ -306,7 +307,7 @@ quantize m/a-F16.gguf m/a-Q8_0.gguf.part Q8_0' ]]
     assert_json 'v["decode"][0]["sequences"]' 3
     # shellcheck disable=SC2086 # words
     t hk-bench $FEW --adapter r m.hk
-    assert_fails 1 "no record has the name 'r'"
+    assert_fails 1 'no record r; there are: q'
 }
 
 @test "bench-peer: without the peer it says what to install" {

@@ -133,6 +133,8 @@ if [ "$(uname -m)" = x86_64 ]; then
 #include "kernels/tmpl/quantize.h"
 #include "kernels/tmpl/rows.h"
 
+#include "kernels/tmpl/route.h"
+
 static size_t scratch_bytes_dummy(size_t cols, size_t n)
 {
     return hkk_generic.scratch_bytes(cols, n);
