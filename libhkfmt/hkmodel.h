@@ -88,6 +88,9 @@ struct hk_rope {
 
 struct hk_family; /* of models: a row of a table */
 
+enum hk_norm_kind { HK_NORM_RMS, HK_NORM_LAYER };
+enum hk_activation { HK_ACTIVATION_SILU, HK_ACTIVATION_GELU }; /* the tanh form */
+
 struct hk_model_params { /* as metadata state them, or the defaults */
     const struct hk_family *family;
     const char *architecture;
@@ -101,12 +104,26 @@ struct hk_model_params { /* as metadata state them, or the defaults */
     double epsilon;              /* of the norms */
     bool halves;                 /* rope pairs element i with i + rope_dims / 2, not neighbours */
     bool causal;
-    int64_t window, experts; /* 0: none */
+    enum hk_norm_kind norm; /* these two are the family's */
+    enum hk_activation activation;
+    int64_t experts;        /* 0: none */
+    uint32_t window;        /* positions that a token sees, itself among them; 0: all */
+    uint32_t whole_every;   /* of so many layers the last sees all, whatever WINDOW; 0: none does */
+    double attention_scale; /* of scores */
+    double attention_cap, logits_cap;       /* soft-caps of scores and of logits; 0: none */
+    double embedding_scale, residual_scale; /* of the embedding; of what layers add */
+    double logits_divisor;
     struct hk_rope rope;
 };
 
+/* Whether LAYER sees no more than P's window. */
+static inline bool hk_layer_has_window(const struct hk_model_params *p, uint32_t layer)
+{
+    return p->window > 0 && (p->whole_every == 0 || layer % p->whole_every + 1 < p->whole_every);
+}
+
 /* What F's metadata say of its model. HK_E_UNSUPPORTED: what is not run here, in whatever format it
- * is: architecture, windows, experts, rope scalings. HK_E_MISSING: a key without a default;
+ * is: architecture, experts, rope scalings. HK_E_MISSING: a key without a default;
  * HK_E_FORMAT, HK_E_RANGE: one whose value cannot be. */
 HK_API HK_MUST enum hk_status hk_model_params_read(struct hk_model_params *out,
                                                    const struct hk_file *f, struct hk_error *err);
@@ -120,9 +137,11 @@ enum hk_tensor_role {
     HK_ROLE_EMBEDDING,
     HK_ROLE_OUTPUT_NORM,
     HK_ROLE_OUTPUT,
+    HK_ROLE_OUTPUT_NORM_BIAS,
     HK_ROLE_ROPE_FACTORS,
     /* of each layer */
     HK_ROLE_ATTN_NORM,
+    HK_ROLE_ATTN_NORM_BIAS,
     HK_ROLE_Q,
     HK_ROLE_K,
     HK_ROLE_V,
@@ -130,12 +149,20 @@ enum hk_tensor_role {
     HK_ROLE_Q_BIAS,
     HK_ROLE_K_BIAS,
     HK_ROLE_V_BIAS,
-    HK_ROLE_Q_NORM,
+    HK_ROLE_ATTN_OUTPUT_BIAS,
+    HK_ROLE_Q_NORM, /* of a head */
     HK_ROLE_K_NORM,
+    HK_ROLE_Q_WIDE_NORM, /* of all heads together */
+    HK_ROLE_K_WIDE_NORM,
+    HK_ROLE_ATTN_POST_NORM, /* of what attention gives */
     HK_ROLE_FFN_NORM,
+    HK_ROLE_FFN_NORM_BIAS,
     HK_ROLE_FFN_GATE,
     HK_ROLE_FFN_UP,
+    HK_ROLE_FFN_UP_BIAS,
     HK_ROLE_FFN_DOWN,
+    HK_ROLE_FFN_DOWN_BIAS,
+    HK_ROLE_FFN_POST_NORM,
     HK_TENSOR_ROLES
 };
 

@@ -262,12 +262,16 @@ static void add_last_delta(const struct hke_pass *p, const struct hke_worker *ow
     if (!adds_delta(p, s))
         return;
     if (hke_is_single_token(p)) {
-        p->cpu->kernels->add(own->residual, p->cpu->buffer[HKE_DELTA], hidden);
+        const float *delta = hke_finish_delta(p, s, p->cpu->buffer[HKE_DELTA], own->normed);
+        p->cpu->kernels->add(own->residual, delta, hidden);
         return;
     }
     while (take_tokens(p, own, p->n - from, &begin, &end))
-        p->cpu->kernels->add(buffer_at(p, HKE_RESIDUAL, from + begin),
-                             buffer_at(p, HKE_DELTA, from + begin), (end - begin) * hidden);
+        for (size_t t = from + begin; t < from + end; t++) {
+            float *delta = buffer_at(p, HKE_DELTA, t);
+            p->cpu->kernels->add(buffer_at(p, HKE_RESIDUAL, t),
+                                 hke_finish_delta(p, s, delta, delta), hidden);
+        }
     hke_pool_barrier(p->cpu->pool);
 }
 

@@ -3,7 +3,6 @@
 #include "engine/plan/plan.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +57,10 @@ struct builder {
     bool more;
     const struct hk_tensor **bound; /* tensors that have a place: COUNT of them */
     size_t count;
-    uint64_t budget; /* elements that matrices may still have */
+    uint64_t budget;                    /* elements that matrices may still have */
+    struct hke_norm pending;            /* of what the step before leaves in DELTA */
+    uint32_t cache[2], cache_layers[2]; /* classes of layers without and with a window; of each so
+                                           many layers are built */
     /* Of the model, and of the layer that is being built. */
     struct hke_weight *matrix[HK_TENSOR_ROLES];
     const float *vector[HK_TENSOR_ROLES];
@@ -194,9 +196,26 @@ static void set_sizes(struct hke_plan *plan, const struct hk_model_params *p)
     plan->hidden = p->hidden;
     plan->vocab = p->vocab;
     plan->layers = p->layers;
-    plan->cache[0] =
-        (struct hke_cache_class){p->layers, p->kv_heads, p->key_dim, p->value_dim, 0, false};
-    plan->caches = 1;
+}
+
+/* A class for the layers without a window, and one for those with, if there are any. */
+static void add_caches(struct builder *b)
+{
+    const struct hk_model_params *p = b->params;
+    uint32_t layers[2] = {0};
+    for (uint32_t i = 0; i < p->layers; i++)
+        layers[hk_layer_has_window(p, i)]++;
+    for (unsigned windowed = 0; windowed < 2; windowed++) {
+        if (layers[windowed] == 0)
+            continue;
+        b->cache[windowed] = (uint32_t)b->plan->caches;
+        b->plan->cache[b->plan->caches++] =
+            (struct hke_cache_class){.layers = layers[windowed],
+                                     .kv_heads = p->kv_heads,
+                                     .key_dim = p->key_dim,
+                                     .value_dim = p->value_dim,
+                                     .window = windowed != 0 ? p->window : 0};
+    }
 }
 
 static enum hk_status add_rope(struct builder *b)
@@ -230,19 +249,43 @@ static struct hke_operand *add_operand(const struct builder *b, struct hke_step 
     return o;
 }
 
-static struct hke_norm rms_norm_of(const struct builder *b, enum hk_tensor_role role)
+/* That of the weights ROLE, and of the biases BIAS; HK_TENSOR_ROLES: there are none. */
+static struct hke_norm norm_of(const struct builder *b, enum hk_tensor_role role,
+                               enum hk_tensor_role bias)
 {
-    return (struct hke_norm){.kind = b->vector[role] != NULL ? HKE_RMS_NORM : HKE_NO_NORM,
+    const bool layer = b->params->norm == HK_NORM_LAYER;
+    if (b->vector[role] == NULL)
+        return (struct hke_norm){.kind = HKE_NO_NORM};
+    return (struct hke_norm){.kind = layer ? HKE_LAYER_NORM : HKE_RMS_NORM,
                              .weight = b->vector[role],
+                             .bias = bias < HK_TENSOR_ROLES ? b->vector[bias] : NULL,
                              .epsilon = (float)b->params->epsilon};
 }
 
-/* Residual add, then RMS norm; what EMBED gives is no delta. */
-static void add_residual_norm(const struct builder *b, struct hke_step *s, enum hk_tensor_role norm)
+/* A scale as a step has it, to which 1 is none. */
+static float scale_unless_one(double scale)
+{
+    return scale != 1 ? (float)scale : 0;
+}
+
+/* Residual add, then norm; what EMBED gives is no delta. */
+static void add_residual_norm(struct builder *b, struct hke_step *s, bool first,
+                              enum hk_tensor_role norm, enum hk_tensor_role bias)
 {
     s->in = HKE_RESIDUAL;
-    s->add = s->layer > 0 || norm != HK_ROLE_ATTN_NORM;
-    s->norm = rms_norm_of(b, norm);
+    s->add = !first;
+    s->delta_norm = b->pending;
+    s->norm = norm_of(b, norm, bias);
+}
+
+/* The matrix ROLE, with biases, to what is added next, after the norm POST. */
+static void add_delta(struct builder *b, struct hke_step *s, enum hk_tensor_role role,
+                      enum hk_tensor_role bias, enum hk_tensor_role post)
+{
+    struct hke_operand *o = add_operand(b, s, role, HKE_DELTA);
+    o->bias = b->vector[bias];
+    o->scale = scale_unless_one(b->params->residual_scale);
+    b->pending = norm_of(b, post, HK_TENSOR_ROLES);
 }
 
 static void add_heads(const struct builder *b, struct hke_step *s)
@@ -257,8 +300,10 @@ static void add_heads(const struct builder *b, struct hke_step *s)
     q->bias = b->vector[HK_ROLE_Q_BIAS];
     k->bias = b->vector[HK_ROLE_K_BIAS];
     v->bias = b->vector[HK_ROLE_V_BIAS];
-    q->norm = rms_norm_of(b, HK_ROLE_Q_NORM);
-    k->norm = rms_norm_of(b, HK_ROLE_K_NORM);
+    q->row_norm = norm_of(b, HK_ROLE_Q_WIDE_NORM, HK_TENSOR_ROLES);
+    k->row_norm = norm_of(b, HK_ROLE_K_WIDE_NORM, HK_TENSOR_ROLES);
+    q->norm = norm_of(b, HK_ROLE_Q_NORM, HK_TENSOR_ROLES);
+    k->norm = norm_of(b, HK_ROLE_K_NORM, HK_TENSOR_ROLES);
     q->rope = k->rope = 0;
     k->store = HKE_STORE_KEYS;
     v->store = HKE_STORE_VALUES;
@@ -266,33 +311,41 @@ static void add_heads(const struct builder *b, struct hke_step *s)
 
 static void add_attention(struct builder *b, uint32_t layer)
 {
+    const bool windowed = hk_layer_has_window(b->params, layer);
+    const uint32_t cache = b->cache[windowed], cache_layer = b->cache_layers[windowed]++;
     struct hke_step *heads = add_step(b, HKE_PRODUCT, layer);
-    add_residual_norm(b, heads, HK_ROLE_ATTN_NORM);
+    add_residual_norm(b, heads, layer == 0, HK_ROLE_ATTN_NORM, HK_ROLE_ATTN_NORM_BIAS);
     add_heads(b, heads);
-    heads->cache_layer = layer;
+    heads->cache = cache;
+    heads->cache_layer = cache_layer;
 
     struct hke_step *attend = add_step(b, HKE_ATTEND, layer);
     attend->in = HKE_QUERIES;
     attend->heads = b->params->heads;
-    attend->scale = 1.0f / sqrtf((float)b->params->key_dim);
-    attend->cache_layer = layer;
+    attend->scale = (float)b->params->attention_scale;
+    attend->soft_cap = (float)b->params->attention_cap;
+    attend->cache = cache;
+    attend->cache_layer = cache_layer;
 
     struct hke_step *output = add_step(b, HKE_PRODUCT, layer);
     output->in = HKE_ATTENDED;
-    add_operand(b, output, HK_ROLE_ATTN_OUTPUT, HKE_DELTA);
+    add_delta(b, output, HK_ROLE_ATTN_OUTPUT, HK_ROLE_ATTN_OUTPUT_BIAS, HK_ROLE_ATTN_POST_NORM);
 }
 
 static void add_feed_forward(struct builder *b, uint32_t layer)
 {
+    static const enum hke_activation activations[] = {
+        [HK_ACTIVATION_SILU] = HKE_SILU, [HK_ACTIVATION_GELU] = HKE_GELU};
     struct hke_step *gate = add_step(b, HKE_PRODUCT, layer);
-    add_residual_norm(b, gate, HK_ROLE_FFN_NORM);
-    add_operand(b, gate, HK_ROLE_FFN_GATE, HKE_FFN);
-    add_operand(b, gate, HK_ROLE_FFN_UP, HKE_FFN);
-    gate->activation = HKE_SILU;
+    add_residual_norm(b, gate, false, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
+    if (b->matrix[HK_ROLE_FFN_GATE] != NULL)
+        add_operand(b, gate, HK_ROLE_FFN_GATE, HKE_FFN);
+    add_operand(b, gate, HK_ROLE_FFN_UP, HKE_FFN)->bias = b->vector[HK_ROLE_FFN_UP_BIAS];
+    gate->activation = activations[b->params->activation];
 
     struct hke_step *down = add_step(b, HKE_PRODUCT, layer);
     down->in = HKE_FFN;
-    add_operand(b, down, HK_ROLE_FFN_DOWN, HKE_DELTA);
+    add_delta(b, down, HK_ROLE_FFN_DOWN, HK_ROLE_FFN_DOWN_BIAS, HK_ROLE_FFN_POST_NORM);
 }
 
 static bool stores_to_cache(const struct hke_step *s)
@@ -314,16 +367,20 @@ static void add_steps(struct builder *b)
 {
     struct hke_plan *p = b->plan;
     struct hke_step *embed = add_step(b, HKE_EMBED, 0);
-    add_operand(b, embed, HK_ROLE_EMBEDDING, HKE_RESIDUAL);
+    add_operand(b, embed, HK_ROLE_EMBEDDING, HKE_RESIDUAL)->scale =
+        scale_unless_one(b->params->embedding_scale);
     for (uint32_t i = 0; i < p->layers && b->st == HK_OK; i++) {
         bind_tensors(b, true, i);
         add_attention(b, i);
         add_feed_forward(b, i);
     }
     struct hke_step *logits = add_step(b, HKE_LOGITS, p->layers);
-    add_residual_norm(b, logits, HK_ROLE_OUTPUT_NORM);
-    add_operand(b, logits, b->matrix[HK_ROLE_OUTPUT] != NULL ? HK_ROLE_OUTPUT : HK_ROLE_EMBEDDING,
-                HKE_DELTA);
+    add_residual_norm(b, logits, false, HK_ROLE_OUTPUT_NORM, HK_ROLE_OUTPUT_NORM_BIAS);
+    const bool own = b->matrix[HK_ROLE_OUTPUT] != NULL;
+    struct hke_operand *head =
+        add_operand(b, logits, own ? HK_ROLE_OUTPUT : HK_ROLE_EMBEDDING, HKE_DELTA);
+    head->scale = scale_unless_one(1 / b->params->logits_divisor);
+    head->soft_cap = (float)b->params->logits_cap;
     mark_wanted_only(p);
 }
 
@@ -389,6 +446,7 @@ static enum hk_status build_plan(struct builder *b)
 {
     b->budget = hk_file_size(b->plan->file) * WEIGHTS_A_BYTE + WEIGHTS_FREE;
     set_sizes(b->plan, b->params);
+    add_caches(b);
     b->st = allocate_plan(b);
     b->more = hk_model_tensor_next(b->params, &b->at, &b->next);
     bind_tensors(b, false, 0);

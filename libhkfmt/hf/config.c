@@ -3,10 +3,10 @@
  *
  * Required: model_type, architectures, hidden_size, intermediate_size, num_hidden_layers,
  * num_attention_heads, max_position_embeddings, vocab_size. Where the others are absent or null,
- * what holds is the default that all the library's versions have had: rms_norm_eps 1e-6, rope_theta
- * 10000, hidden_act silu, tie_word_embeddings false, biases false, no sliding window (4096 for
- * mistral). num_key_value_heads and head_dim then follow from num_attention_heads (head_dim of
- * qwen3: 128), which the tensors' shapes confirm or refute. */
+ * what holds is the default of the model's class (model/families.c), which is that of all the
+ * library's versions, and else rope_theta 10000, biases false, no sliding window.
+ * num_key_value_heads and head_dim then follow from num_attention_heads or are the class's, which
+ * the tensors' shapes confirm or refute. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,54 +93,75 @@ static void read_size_fields(struct hk_hf_in *in, struct hk_hf_config *c)
     }
     if (in->st == HK_OK)
         read_head_fields(in, c);
-    c->tied = false;
+    c->tied = c->family->ties;
     hk_hf_flag(in, c->json, "tie_word_embeddings", &c->tied);
 }
 
 /* ---- attention ---- */
 
-/* A window that no text leaves is none. Families with use_sliding_window have one only where it is
- * set, and in the layers from max_window_layers on. */
-static void check_sliding_window(struct hk_hf_in *in, const struct hk_hf_config *c)
+/* What layer_types says of layer I, 1 for a window, 0 for none. */
+static int read_layer_type(struct hk_hf_in *in, const json_t *types, size_t i)
 {
-    bool on = c->family->slides;
-    uint32_t window = 4096, whole = 28;
-    const json_t *field = json_object_get(c->json, "sliding_window");
-    if (!on) {
-        hk_hf_flag(in, c->json, "use_sliding_window", &on);
-        double layers = whole;
-        hk_hf_number(in, c->json, "max_window_layers", &layers);
-        whole = layers >= c->model.layers ? c->model.layers : 0;
-    } else {
-        whole = 0;
-    }
-    if (in->st != HK_OK || !on || json_is_null(field) || whole >= c->model.layers)
-        return;
-    hk_hf_count(in, c->json, "sliding_window", &window);
-    if (in->st == HK_OK && window < c->model.context)
-        in->st = hk_fail(in->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                         "%ssliding_window is %u, below max_position_embeddings %u: attention "
-                         "in a sliding window is not supported",
-                         in->where, window, c->model.context);
+    const json_t *type = json_array_get(types, i);
+    const char *text = json_string_value(type);
+    if (text != NULL && strcmp(text, "sliding_attention") == 0)
+        return 1;
+    if (text == NULL || strcmp(text, "full_attention") != 0)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "layer_types has an entry that", type,
+                     "only \"full_attention\" and \"sliding_attention\" are supported");
+    return 0;
 }
 
-static void check_layer_types(struct hk_hf_in *in, const struct hk_hf_config *c)
+/* Layers have windows but for the last of so many: the pattern that MODEL's layers have by
+ * layer_types, which has to be one. */
+static void read_layer_types(struct hk_hf_in *in, const json_t *types, struct hk_model_params *m)
 {
-    const json_t *types = hk_hf_field(c->json, "layer_types");
-    if (in->st != HK_OK || types == NULL)
-        return;
-    if (!json_is_array(types) || json_array_size(types) != c->model.layers) {
+    if (!json_is_array(types) || json_array_size(types) != m->layers) {
         hk_hf_refuse(in, HK_E_FORMAT, "layer_types", types, "not one string for each layer");
         return;
     }
-    for (size_t i = 0; i < json_array_size(types); i++) {
-        const json_t *type = json_array_get(types, i);
-        if (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0) {
-            hk_hf_refuse(in, HK_E_UNSUPPORTED, "layer_types has an entry that", type,
-                         "only \"full_attention\" is supported");
-            return;
-        }
-    }
+    uint32_t whole = 0;
+    while (whole < m->layers && read_layer_type(in, types, whole) == 1)
+        whole++;
+    m->whole_every = whole < m->layers ? whole + 1 : 0;
+    if (whole == 0)
+        m->window = 0;
+    for (uint32_t i = 0; i < m->layers && in->st == HK_OK; i++)
+        if ((read_layer_type(in, types, i) == 1) != hk_layer_has_window(m, i) && in->st == HK_OK)
+            hk_hf_refuse(in, HK_E_UNSUPPORTED, "layer_types", types,
+                         "layers without a window are not at equal distances");
+}
+
+/* Families with use_sliding_window have a window only where it is set, and in the layers from
+ * max_window_layers on; of these only all or none are supported. */
+static bool has_window_switched_on(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    bool on = false;
+    double first = 28;
+    hk_hf_flag(in, c->json, "use_sliding_window", &on);
+    hk_hf_number(in, c->json, "max_window_layers", &first);
+    if (in->st == HK_OK && on && first > 0 && first < c->model.layers)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "max_window_layers",
+                     hk_hf_field(c->json, "max_window_layers"), "windows in some layers only");
+    return on && first <= 0;
+}
+
+/* A window that no text leaves is none. */
+static void read_window_fields(struct hk_hf_in *in, struct hk_hf_config *c)
+{
+    struct hk_model_params *m = &c->model;
+    const bool absent = json_object_get(c->json, "sliding_window") == NULL;
+    const json_t *types = hk_hf_field(c->json, "layer_types");
+    m->window = absent ? c->family->window : 0;
+    m->whole_every = c->family->whole_every;
+    hk_hf_count(in, c->json, "sliding_window", &m->window);
+    hk_hf_count(in, c->json, "sliding_window_pattern", &m->whole_every);
+    if (types == NULL && !c->family->slides && !has_window_switched_on(in, c))
+        m->window = 0;
+    if (in->st == HK_OK && types != NULL)
+        read_layer_types(in, types, m);
+    if (m->window >= m->context)
+        m->window = 0;
 }
 
 /* ---- fields of other models ---- */
@@ -152,15 +173,7 @@ static const struct {
     double neutral;
 } others[] = {
     {"mlp_bias", 0},
-    {"use_bias", 0},
-    {"attn_logit_softcapping", 0},
-    {"final_logit_softcapping", 0},
     {"logit_scale", 1},
-    {"logits_scaling", 1},
-    {"residual_multiplier", 1},
-    {"embedding_multiplier", 1},
-    {"attention_multiplier", NAN},
-    {"query_pre_attn_scalar", NAN},
     {"scale_emb", 1},
     {"scale_depth", NAN},
     {"clip_qkv", NAN},
@@ -174,7 +187,6 @@ static const struct {
     {"rotary_pct", 1},
     {"rotary_dim", NAN},
     {"no_rope_layers", NAN},
-    {"sliding_window_pattern", NAN},
     {"attention_chunk_size", NAN},
     {"attn_temperature_tuning", 0},
     {"use_bidirectional_attention", 0},
@@ -214,6 +226,10 @@ static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c
     const json_t *bias = hk_hf_field(c->json, "attention_bias");
     if ((c->family->tensors & HK_HAS_QKV_BIAS) == 0 && !is_inert_field(bias, 0))
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "attention_bias", bias, "not supported");
+    const json_t *all = hk_hf_field(c->json, "use_bias");
+    const bool has_all = (c->family->tensors & HK_HAS_ALL_BIASES) != 0;
+    if (has_all ? all != NULL && !json_is_true(all) : !is_inert_field(all, 0))
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "use_bias", all, "not supported");
     const json_t *causal = hk_hf_field(c->json, "is_causal");
     if (causal != NULL && !json_is_true(causal))
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "is_causal", causal, "not supported");
@@ -223,15 +239,31 @@ static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c
                      "a model with code of its own is not supported");
 }
 
+/* Names that mean the family's activation. Gemma's class takes "gelu", which its first files have,
+ * for the tanh form. */
+static bool is_activation_name(const struct hk_family *family, struct hk_bytes name)
+{
+    static const char *const names[][4] = {
+        [HK_ACTIVATION_SILU] = {"silu", "swish"},
+        [HK_ACTIVATION_GELU] = {"gelu_pytorch_tanh", "gelu_new", "gelu_fast"},
+    };
+    for (size_t i = 0; i < 4 && names[family->activation][i] != NULL; i++)
+        if (hk_bytes_are(name, names[family->activation][i]))
+            return true;
+    return family->norms_less_one && hk_bytes_are(name, "gelu");
+}
+
 static void check_activation(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     static const char *const names[] = {"hidden_act", "hidden_activation"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct hk_bytes act = {(const uint8_t *)"silu", 4};
+        struct hk_bytes act = {0};
         hk_hf_text(in, c->json, names[i], &act);
-        if (in->st == HK_OK && !hk_bytes_are(act, "silu") && !hk_bytes_are(act, "swish"))
+        if (in->st == HK_OK && act.p != NULL && !is_activation_name(c->family, act))
             hk_hf_refuse(in, HK_E_UNSUPPORTED, names[i], hk_hf_field(c->json, names[i]),
-                         "only silu is supported");
+                         c->family->activation == HK_ACTIVATION_SILU
+                             ? "only silu is supported"
+                             : "only the tanh form of gelu is supported");
     }
 }
 
@@ -246,7 +278,8 @@ static void put_config_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     const struct hk_model_params *m = &c->model;
     double epsilon = c->family->config_epsilon;
-    hk_hf_positive(in, c->json, "rms_norm_eps", &epsilon);
+    const char *field = c->family->epsilon_field;
+    hk_hf_positive(in, c->json, field != NULL ? field : "rms_norm_eps", &epsilon);
     if (in->st != HK_OK)
         return;
     hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ARCHITECTURE).s, in->arch);
@@ -256,7 +289,12 @@ static void put_config_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
     put_size_key(in, HK_KEY_FEED_FORWARD_LENGTH, m->ffn);
     put_size_key(in, HK_KEY_HEAD_COUNT, m->heads);
     put_size_key(in, HK_KEY_HEAD_COUNT_KV, m->kv_heads);
-    hk_kvlist_float(in->out, hk_key_text(in->arch, HK_KEY_NORM_EPSILON).s, epsilon);
+    hk_kvlist_float(in->out, hk_key_text(in->arch, hk_epsilon_key(c->family)).s, epsilon);
+    hk_hf_read_multipliers(in, c);
+    if (m->window > 0)
+        put_size_key(in, HK_KEY_SLIDING_WINDOW, m->window);
+    if (m->window > 0 && m->whole_every != c->family->whole_every)
+        put_size_key(in, HK_KEY_WINDOW_PATTERN, m->whole_every);
     if ((uint64_t)m->key_dim * m->heads != m->hidden) {
         put_size_key(in, HK_KEY_KEY_LENGTH, m->key_dim);
         put_size_key(in, HK_KEY_VALUE_LENGTH, m->value_dim);
@@ -288,8 +326,8 @@ enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
     check_other_fields(&in, c);
     check_activation(&in, c);
     read_size_fields(&in, c);
-    check_sliding_window(&in, c);
-    check_layer_types(&in, c);
+    if (in.st == HK_OK)
+        read_window_fields(&in, c);
     put_config_keys(&in, c);
     if (in.st == HK_OK)
         hk_hf_read_rope(&in, c);

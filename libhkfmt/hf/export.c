@@ -42,7 +42,11 @@ static enum hk_status refuse_params(const struct hk_model_params *p, struct hk_e
         return refuse_key_value(p, HK_KEY_YARN_ATTN_FACTOR, r->yarn_attn_factor, err);
     if (!yarn && r->attn_factor != 1)
         return refuse_key_value(p, HK_KEY_SCALING_ATTN_FACTOR, r->attn_factor, err);
-    return HK_OK;
+    if (p->window > 0 && !p->family->slides)
+        return refuse_key_value(p, HK_KEY_SLIDING_WINDOW, p->window, err);
+    if (p->window > 0 && p->whole_every != p->family->whole_every)
+        return refuse_key_value(p, HK_KEY_WINDOW_PATTERN, p->whole_every, err);
+    return hk_hf_refuse_multipliers(p, err);
 }
 
 /* ---- the tensor of factors ---- */
@@ -130,16 +134,16 @@ static enum hk_status read_export_params(const struct hk_file *f, const struct h
 {
     struct hk_model_params p;
     enum hk_status st = hk_model_params_read(&p, f, err);
+    if (st == HK_OK && stored->json != NULL &&
+        strcmp(stored->config.model.architecture, p.architecture) == 0)
+        p.family = stored->config.family;
     if (st == HK_OK)
         st = refuse_params(&p, err);
     if (st == HK_OK)
         st = read_rope_factors(f, p.rope_dims, &p.rope, err);
-    if (st != HK_OK)
-        return st;
-    if (stored->json != NULL && strcmp(stored->config.model.architecture, p.architecture) == 0)
-        p.family = stored->config.family;
-    *out = p;
-    return HK_OK;
+    if (st == HK_OK)
+        *out = p;
+    return st;
 }
 
 /* ---- is it a model ---- */
@@ -213,20 +217,6 @@ static enum hk_status rename_all_to_hf(struct exporting *x)
     return st;
 }
 
-static enum hk_status export_tensors(struct exporting *x, bool tied)
-{
-    /* read_export_params() has turned it into parameters */
-    drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS));
-    if (tied)
-        drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_OUTPUT));
-    enum hk_status st = check_exported_tensors(x);
-    if (st == HK_OK)
-        st = hk_decode_for_safetensors(x->v, x->opt, x->err);
-    if (st == HK_OK)
-        st = reorder_to_halves(x);
-    return st == HK_OK ? rename_all_to_hf(x) : st;
-}
-
 /* The type of most weights, of those that config.json has a name for. */
 static enum hk_type choose_dtype(const struct hk_file *f, enum hk_type dense)
 {
@@ -243,6 +233,23 @@ static enum hk_type choose_dtype(const struct hk_file *f, enum hk_type dense)
         }
     }
     return best;
+}
+
+static enum hk_status export_tensors(struct exporting *x, bool tied)
+{
+    /* read_export_params() has turned it into parameters */
+    drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS));
+    if (tied)
+        drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_OUTPUT));
+    enum hk_status st = check_exported_tensors(x);
+    if (st == HK_OK)
+        st = hk_decode_for_safetensors(x->v, x->opt, x->err);
+    if (st == HK_OK)
+        st = reorder_to_halves(x);
+    if (st == HK_OK)
+        st = hk_hf_lower_norms(x->v, x->model.family, choose_dtype(x->v->file, x->opt->dense),
+                               x->err);
+    return st == HK_OK ? rename_all_to_hf(x) : st;
 }
 
 /* ---- metadata ---- */

@@ -22,6 +22,15 @@ void hk_hf_stored_free(struct hk_hf_stored *s);
 enum hk_status hk_hf_stored_json(const struct hk_file *f, const char *key, struct hk_bytes *text,
                                  json_t **out, struct hk_error *err);
 
+/* ---- multipliers and soft-caps (hf/multipliers.c) ---- */
+
+/* The next field that P's class has and STORED (NULL: none) does not say as P does; *AT is 0 at
+ * first. False: there are no more. *VALUE is NULL when out of memory. */
+bool hk_hf_next_multiplier(const struct hk_model_params *p, const struct hk_model_params *stored,
+                           size_t *at, const char **field, json_t **value);
+/* HK_E_UNSUPPORTED: P has one that its class has no field for. */
+enum hk_status hk_hf_refuse_multipliers(const struct hk_model_params *p, struct hk_error *err);
+
 /* ---- small files (hf/side.c) ---- */
 
 /* Add NAME with JSON as text: indented by two, numbers as short as they can be. */

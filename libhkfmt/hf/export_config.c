@@ -87,13 +87,31 @@ static void put_class_fields(struct putting *p)
     }
     if (!lacks_stored_config(p))
         return;
-    set_config_field(p, "hidden_act", json_string("silu"));
+    if ((p->model.family->tensors & HK_HAS_ALL_BIASES) != 0)
+        set_config_field(p, "use_bias", json_true());
+    set_config_field(p, "hidden_act",
+                     json_string(p->model.family->activation == HK_ACTIVATION_SILU
+                                     ? "silu"
+                                     : "gelu_pytorch_tanh"));
     set_config_field(p, "mlp_bias", json_false());
     /* Of classes that have these biases always it is no field. */
     if ((p->model.family->tensors & HK_HAS_QKV_BIAS) == 0)
         set_config_field(p, "attention_bias", json_false());
-    set_config_field(p, "sliding_window", json_null());
-    set_config_field(p, "use_sliding_window", json_false());
+    if (!p->model.family->slides)
+        set_config_field(p, "use_sliding_window", json_false());
+}
+
+/* Windows and what else is a number of some classes. */
+static void put_attention_fields(struct putting *p)
+{
+    const struct hk_model_params *stored = lacks_stored_config(p) ? NULL : &p->stored.config.model;
+    const char *field;
+    json_t *value;
+    if (stored == NULL || p->model.window != stored->window)
+        set_config_field(p, "sliding_window",
+                         p->model.window > 0 ? json_integer(p->model.window) : json_null());
+    for (size_t at = 0; hk_hf_next_multiplier(&p->model, stored, &at, &field, &value);)
+        set_config_field(p, field, value);
 }
 
 /* ---- rope ---- */
@@ -428,8 +446,11 @@ static enum hk_status put_config_files(struct putting *p, enum hk_type dense,
 {
     put_class_fields(p);
     put_size_fields(p);
+    put_attention_fields(p);
+    const char *epsilon = p->model.family->epsilon_field;
     if (lacks_stored_config(p) || differ_as_f32(p->model.epsilon, p->stored.config.model.epsilon))
-        set_config_field(p, "rms_norm_eps", shortest_real(p->model.epsilon));
+        set_config_field(p, epsilon != NULL ? epsilon : "rms_norm_eps",
+                         shortest_real(p->model.epsilon));
     put_rope_fields(p);
     put_dtype_field(p, dense);
     enum hk_status st = put_token_fields(p);

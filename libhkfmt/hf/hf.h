@@ -87,6 +87,18 @@ enum hk_status hk_hf_read_config(struct hk_hf_config *c, struct hk_kvlist *out,
 /* The rope's part of it: rope_theta, rope_scaling, rope_parameters, partial_rotary_factor. */
 void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c);
 
+/* The tensors of F, a model of FAMILY under its names in GGUF, as every reader has them: norms that
+ * transformers has less one are made anew, in f32 (hf/norms.c). */
+enum hk_status hk_hf_make_norms(struct hk_file *f, const struct hk_family *family,
+                                struct hk_error *err);
+/* The way back, in V: such norms less one, as TYPE. */
+enum hk_status hk_hf_lower_norms(struct hk_view *v, const struct hk_family *family,
+                                 enum hk_type type, struct hk_error *err);
+
+/* Its multipliers and soft-caps (hf/multipliers.c); those that the family's class has not are
+ * refused unless they do nothing. */
+void hk_hf_read_multipliers(struct hk_hf_in *in, const struct hk_hf_config *c);
+
 /* ---- writing ---- */
 
 struct hk_side_file { /* a small file of the directory to be written */

@@ -25,7 +25,7 @@ struct hk_file {
     enum hk_format format;
     struct hk_header header;
     struct hk_part *parts;
-    size_t part_count;
+    size_t part_count; /* files; one more behind them may be bytes that were made (hf/open.c) */
     struct hk_kv *kvs;
     size_t kv_count;
     struct hk_tensor *tensors;

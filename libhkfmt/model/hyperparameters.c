@@ -152,7 +152,6 @@ static bool read_row_order(struct params_reading *r, bool fallback)
 /* What is not run is never reported as broken: it comes first. */
 static void read_features(struct params_reading *r, struct hk_model_params *p)
 {
-    p->window = read_feature_count(r, HK_KEY_SLIDING_WINDOW, "attention in a sliding window is");
     p->experts = read_feature_count(r, HK_KEY_EXPERT_COUNT, "mixtures of experts are");
     p->causal = read_causal(r);
     p->rope.kind = read_scaling_kind(r);
@@ -194,6 +193,50 @@ static void read_head_sizes(struct params_reading *r, struct hk_model_params *p)
         r->st = hk_fail(
             r->err, HK_E_FORMAT, HK_NO_OFFSET, "key %s is %u: not even, or above the head's %u",
             hk_key_text(r->architecture, HK_KEY_ROPE_DIMENSION_COUNT).s, p->rope_dims, p->key_dim);
+}
+
+/* ---- attention ---- */
+
+/* 0 where the key is absent. */
+static uint32_t read_count_param(struct params_reading *r, enum hk_model_key key, uint32_t fallback)
+{
+    const struct hk_kv *kv = find_param(r, key);
+    int64_t v = fallback;
+    if (r->st != HK_OK || kv == NULL)
+        return fallback;
+    r->st = hk_kv_int(kv, &v, r->err);
+    if (r->st == HK_OK && (v < 0 || v > MAX_CONTEXT))
+        r->st = hk_fail(r->err, HK_E_RANGE, kv->offset, "key %.*s is %lld, not 0 to %d",
+                        HK_STR(kv->key), (long long)v, (int)MAX_CONTEXT);
+    return r->st == HK_OK ? (uint32_t)v : fallback;
+}
+
+static void read_windows(struct params_reading *r, struct hk_model_params *p)
+{
+    p->window = read_count_param(r, HK_KEY_SLIDING_WINDOW, 0);
+    p->whole_every = read_count_param(r, HK_KEY_WINDOW_PATTERN, p->family->whole_every);
+}
+
+/* Gemma 2 in its largest size, of 46 layers, shares its scale out among queries, and GGUF files of
+ * it do not say so. */
+static double usual_attention_scale(const struct hk_model_params *p)
+{
+    const bool shared = (p->family->config & HK_CONFIG_SOFT_CAPS) != 0 && p->layers == 46;
+    const double dim = shared && p->heads > 0 ? (double)p->hidden / p->heads : p->key_dim;
+    return dim > 0 ? 1 / sqrt(dim) : 1;
+}
+
+/* ---- numbers that others are multiplied with ---- */
+
+static void read_scales(struct params_reading *r, struct hk_model_params *p)
+{
+    const double root = p->family->scales_embedding ? sqrt(p->hidden) : 1;
+    p->attention_scale = read_positive_param(r, HK_KEY_ATTENTION_SCALE, usual_attention_scale(p));
+    p->attention_cap = read_number_param(r, HK_KEY_ATTENTION_CAP, true, 0);
+    p->logits_cap = read_number_param(r, HK_KEY_LOGITS_CAP, true, 0);
+    p->embedding_scale = read_positive_param(r, HK_KEY_EMBEDDING_SCALE, root);
+    p->residual_scale = read_positive_param(r, HK_KEY_RESIDUAL_SCALE, 1);
+    p->logits_divisor = read_positive_param(r, HK_KEY_LOGITS_DIVISOR, 1);
 }
 
 /* ---- rope ---- */
@@ -268,6 +311,11 @@ enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_fam
                                      "architecture '%.*s' is not supported", HK_STR(name));
 }
 
+enum hk_model_key hk_epsilon_key(const struct hk_family *family)
+{
+    return family->norm == HK_NORM_LAYER ? HK_KEY_LAYER_NORM_EPSILON : HK_KEY_NORM_EPSILON;
+}
+
 enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use use,
                               struct hk_model_params *out, struct hk_error *err)
 {
@@ -277,11 +325,15 @@ enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use 
     if (r.st != HK_OK)
         return r.st;
     r.architecture = p.architecture;
+    p.norm = p.family->norm;
+    p.activation = p.family->activation;
     read_features(&r, &p);
     read_model_sizes(&r, &p);
     read_head_sizes(&r, &p);
     read_rope_params(&r, &p);
-    p.epsilon = read_positive_param(&r, HK_KEY_NORM_EPSILON, 1e-5);
+    read_windows(&r, &p);
+    read_scales(&r, &p);
+    p.epsilon = read_positive_param(&r, hk_epsilon_key(p.family), 1e-5);
     if (r.st == HK_OK)
         *out = p;
     return r.st;

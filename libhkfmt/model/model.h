@@ -10,7 +10,18 @@
 
 enum { /* tensors that the layers of a family have, each required there and an error elsewhere */
        HK_HAS_QKV_BIAS = 1 << 0,
-       HK_HAS_QK_NORM = 1 << 1,
+       HK_HAS_QK_NORM = 1 << 1,      /* of each head */
+       HK_HAS_WIDE_QK_NORM = 1 << 2, /* of all heads together */
+       HK_HAS_POST_NORMS = 1 << 3,   /* of what attention and feed-forward part give */
+       HK_HAS_ALL_BIASES = 1 << 4,   /* of all matrices but embedding and head, and of norms */
+       HK_HAS_NO_PRE_NORMS = 1 << 5,
+       HK_HAS_NO_GATE = 1 << 6,
+};
+
+enum {                               /* fields of config.json that a family's class has */
+       HK_CONFIG_SOFT_CAPS = 1 << 0, /* attn_ and final_logit_softcapping, query_pre_attn_scalar */
+       HK_CONFIG_MULTIPLIERS =
+           1 << 1, /* embedding_, attention_, residual_multiplier, logits_scaling */
 };
 
 struct hk_family {
@@ -22,8 +33,17 @@ struct hk_family {
     bool pairs_in_gguf;   /* llama.cpp rotates neighbouring rows, so q and k are reordered for it */
     bool factors_in_gguf; /* llama.cpp takes rope_freqs.weight */
     bool slides;          /* config.json: sliding_window counts without use_sliding_window */
-    uint32_t head_dim;    /* where config.json has none; 0: hidden_size / num_attention_heads */
-    double config_epsilon; /* likewise, rms_norm_eps */
+    uint32_t window;      /* where config.json has no sliding_window; 0: all */
+    uint32_t whole_every; /* of so many layers the last has no window; 0: all have one */
+    enum hk_norm_kind norm;
+    enum hk_activation activation;
+    bool norms_less_one;   /* transformers has norms' weights less one */
+    bool scales_embedding; /* by the root of hidden_size */
+    unsigned config;       /* fields that others do not have */
+    uint32_t head_dim;     /* where config.json has none; 0: hidden_size / num_attention_heads */
+    bool ties;             /* likewise, tie_word_embeddings */
+    double config_epsilon; /* likewise, that of the norms */
+    const char *epsilon_field; /* what it is called there; NULL: rms_norm_eps */
 };
 
 const struct hk_family *hk_family_of_type(struct hk_bytes model_type); /* NULL: unknown */
@@ -63,8 +83,16 @@ enum {                           /* of a key */
     X(KEY_LENGTH,           "attention.key_length",                 SIZE) \
     X(VALUE_LENGTH,         "attention.value_length",               SIZE) \
     X(NORM_EPSILON,         "attention.layer_norm_rms_epsilon",     SIZE) \
+    X(LAYER_NORM_EPSILON,   "attention.layer_norm_epsilon",         SIZE) \
+    X(ATTENTION_SCALE,      "attention.scale",                      SIZE) \
+    X(ATTENTION_CAP,        "attn_logit_softcapping",               SIZE) \
+    X(LOGITS_CAP,           "final_logit_softcapping",              SIZE) \
+    X(EMBEDDING_SCALE,      "embedding_scale",                      SIZE) \
+    X(RESIDUAL_SCALE,       "residual_scale",                       SIZE) \
+    X(LOGITS_DIVISOR,       "logit_scale",                          SIZE) \
     X(CAUSAL,               "attention.causal",                     READ) \
-    X(SLIDING_WINDOW,       "attention.sliding_window",             READ) \
+    X(SLIDING_WINDOW,       "attention.sliding_window",             SIZE) \
+    X(WINDOW_PATTERN,       "attention.sliding_window_pattern",     SIZE) \
     X(ROPE_DIMENSION_COUNT, "rope.dimension_count",                 SIZE) \
     X(ROPE_FREQ_BASE,       "rope.freq_base",                       SIZE) \
     X(ROPE_SCALE_LINEAR,    "rope.scale_linear",                    SIZE) \
@@ -120,6 +148,9 @@ const struct hk_kv *hk_key_find(const struct hk_key_source *s, const char *archi
 enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_family **family,
                               const char **architecture, struct hk_error *err);
 
+/* Which key has the epsilon of the family's norms. */
+enum hk_model_key hk_epsilon_key(const struct hk_family *family);
+
 enum hk_params_use {
     HK_PARAMS_TO_RUN,  /* refuse what is not run; what has no default must be there */
     HK_PARAMS_TO_KNOW, /* sizes that are absent are 0 */
@@ -169,7 +200,8 @@ struct hk_tensor_row { /* a tensor that models have, once or in each layer */
     enum hk_tensor_role role;
     const char *gguf;   /* its name, behind "blk.N." if LAYER */
     const char *hf;     /* likewise, behind "model.layers.N."; NULL: transformers has none */
-    unsigned needs;     /* of hk_family.tensors; 0: every family has it */
+    unsigned needs;     /* of hk_family.tensors; 0: every family has it, but for those with... */
+    unsigned without;   /* ...any of these */
     uint8_t rows, cols; /* enum hk_extent */
     uint8_t rotates;    /* enum hk_rotates */
     bool layer, optional;

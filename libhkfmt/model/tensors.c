@@ -7,32 +7,55 @@
 enum { NO, QUERIES = HK_ROTATES_QUERIES, KEYS = HK_ROTATES_KEYS };
 
 /* clang-format off */
-#define ONCE(role, gguf, hf, rows, cols, optional) \
-    {HK_ROLE_##role, gguf, hf, 0, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional}
-#define LAYER(role, gguf, hf, needs, rows, cols, rotates) \
-    {HK_ROLE_##role, gguf, hf, needs, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false}
+#define ONCE(role, gguf, hf, needs, without, rows, cols, optional) \
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional}
+#define LAYER(role, gguf, hf, needs, without, rows, cols, rotates) \
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false}
+
+enum {
+    BIAS = HK_HAS_QKV_BIAS,
+    NORM = HK_HAS_QK_NORM,
+    WIDE = HK_HAS_WIDE_QK_NORM,
+    POST = HK_HAS_POST_NORMS,
+    ALL_BIASES = HK_HAS_ALL_BIASES,
+    NO_PRE = HK_HAS_NO_PRE_NORMS,
+    NO_GATE = HK_HAS_NO_GATE,
+};
 
 static const struct hk_tensor_row tensor_rows[] = {
-    /*    role          GGUF                  transformers                        rows   cols    optional */
-    ONCE(EMBEDDING,    "token_embd.weight",  "model.embed_tokens.weight",        VOCAB, HIDDEN, false),
-    ONCE(OUTPUT_NORM,  "output_norm.weight", "model.norm.weight",                ONE,   HIDDEN, false),
-    ONCE(OUTPUT,       "output.weight",      "lm_head.weight",                   VOCAB, HIDDEN, true),
-    ONCE(ROPE_FACTORS, "rope_freqs.weight",  NULL,                               ONE,   PAIRS,  true),
-    /*    role          GGUF                  transformers                        needs            rows     cols    rotates */
-    LAYER(ATTN_NORM,   "attn_norm.weight",   "input_layernorm.weight",           0,               ONE,     HIDDEN, NO),
-    LAYER(Q,           "attn_q.weight",      "self_attn.q_proj.weight",          0,               QUERIES, HIDDEN, QUERIES),
-    LAYER(K,           "attn_k.weight",      "self_attn.k_proj.weight",          0,               KEYS,    HIDDEN, KEYS),
-    LAYER(V,           "attn_v.weight",      "self_attn.v_proj.weight",          0,               VALUES,  HIDDEN, NO),
-    LAYER(ATTN_OUTPUT, "attn_output.weight", "self_attn.o_proj.weight",          0,               HIDDEN,  MIXED,  NO),
-    LAYER(Q_BIAS,      "attn_q.bias",        "self_attn.q_proj.bias",            HK_HAS_QKV_BIAS, ONE,     QUERIES, QUERIES),
-    LAYER(K_BIAS,      "attn_k.bias",        "self_attn.k_proj.bias",            HK_HAS_QKV_BIAS, ONE,     KEYS,   KEYS),
-    LAYER(V_BIAS,      "attn_v.bias",        "self_attn.v_proj.bias",            HK_HAS_QKV_BIAS, ONE,     VALUES, NO),
-    LAYER(Q_NORM,      "attn_q_norm.weight", "self_attn.q_norm.weight",          HK_HAS_QK_NORM,  ONE,     HEAD,   NO),
-    LAYER(K_NORM,      "attn_k_norm.weight", "self_attn.k_norm.weight",          HK_HAS_QK_NORM,  ONE,     HEAD,   NO),
-    LAYER(FFN_NORM,    "ffn_norm.weight",    "post_attention_layernorm.weight",  0,               ONE,     HIDDEN, NO),
-    LAYER(FFN_GATE,    "ffn_gate.weight",    "mlp.gate_proj.weight",             0,               FFN,     HIDDEN, NO),
-    LAYER(FFN_UP,      "ffn_up.weight",      "mlp.up_proj.weight",               0,               FFN,     HIDDEN, NO),
-    LAYER(FFN_DOWN,    "ffn_down.weight",    "mlp.down_proj.weight",             0,               HIDDEN,  FFN,    NO),
+    /*    role              GGUF                          transformers                        needs       without  rows     cols    optional */
+    ONCE(EMBEDDING,        "token_embd.weight",          "model.embed_tokens.weight",        0,          0,       VOCAB,   HIDDEN, false),
+    ONCE(OUTPUT_NORM,      "output_norm.weight",         "model.norm.weight",                0,          0,       ONE,     HIDDEN, false),
+    ONCE(OUTPUT_NORM_BIAS, "output_norm.bias",           "model.norm.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, false),
+    ONCE(OUTPUT,           "output.weight",              "lm_head.weight",                   0,          0,       VOCAB,   HIDDEN, true),
+    ONCE(ROPE_FACTORS,     "rope_freqs.weight",          NULL,                               0,          0,       ONE,     PAIRS,  true),
+    /*    role              GGUF                          transformers                        needs       without  rows     cols    rotates */
+    LAYER(ATTN_NORM,       "attn_norm.weight",           "input_layernorm.weight",           0,          NO_PRE,  ONE,     HIDDEN, NO),
+    LAYER(ATTN_NORM_BIAS,  "attn_norm.bias",             "input_layernorm.bias",             ALL_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(Q,               "attn_q.weight",              "self_attn.q_proj.weight",          0,          0,       QUERIES, HIDDEN, QUERIES),
+    LAYER(K,               "attn_k.weight",              "self_attn.k_proj.weight",          0,          0,       KEYS,    HIDDEN, KEYS),
+    LAYER(V,               "attn_v.weight",              "self_attn.v_proj.weight",          0,          0,       VALUES,  HIDDEN, NO),
+    LAYER(ATTN_OUTPUT,     "attn_output.weight",         "self_attn.o_proj.weight",          0,          0,       HIDDEN,  MIXED,  NO),
+    LAYER(Q_BIAS,          "attn_q.bias",                "self_attn.q_proj.bias",            BIAS,       0,       ONE,     QUERIES, QUERIES),
+    LAYER(K_BIAS,          "attn_k.bias",                "self_attn.k_proj.bias",            BIAS,       0,       ONE,     KEYS,   KEYS),
+    LAYER(V_BIAS,          "attn_v.bias",                "self_attn.v_proj.bias",            BIAS,       0,       ONE,     VALUES, NO),
+    LAYER(ATTN_OUTPUT_BIAS, "attn_output.bias",          "self_attn.o_proj.bias",            ALL_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(Q_NORM,          "attn_q_norm.weight",         "self_attn.q_norm.weight",          NORM,       0,       ONE,     HEAD,   NO),
+    LAYER(K_NORM,          "attn_k_norm.weight",         "self_attn.k_norm.weight",          NORM,       0,       ONE,     HEAD,   NO),
+    LAYER(Q_WIDE_NORM,     "attn_q_norm.weight",         "self_attn.q_norm.weight",          WIDE,       0,       ONE,     QUERIES, NO),
+    LAYER(K_WIDE_NORM,     "attn_k_norm.weight",         "self_attn.k_norm.weight",          WIDE,       0,       ONE,     KEYS,   NO),
+    LAYER(ATTN_POST_NORM,  "post_attention_norm.weight", "post_attention_layernorm.weight",  POST,       0,       ONE,     HIDDEN, NO),
+    LAYER(FFN_NORM,        "ffn_norm.weight",            "post_attention_layernorm.weight",  0,          POST,    ONE,     HIDDEN, NO),
+    LAYER(FFN_NORM,        "ffn_norm.weight",            "pre_feedforward_layernorm.weight", POST,       NO_PRE,  ONE,     HIDDEN, NO),
+    LAYER(FFN_NORM_BIAS,   "ffn_norm.bias",              "post_attention_layernorm.bias",    ALL_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          NO_GATE, FFN,     HIDDEN, NO),
+    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.up_proj.weight",               0,          NO_GATE, FFN,     HIDDEN, NO),
+    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.c_fc.weight",                  NO_GATE,    0,       FFN,     HIDDEN, NO),
+    LAYER(FFN_UP_BIAS,     "ffn_up.bias",                "mlp.c_fc.bias",                    ALL_BIASES, 0,       ONE,     FFN,    NO),
+    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.down_proj.weight",             0,          NO_GATE, HIDDEN,  FFN,    NO),
+    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                NO_GATE,    0,       HIDDEN,  FFN,    NO),
+    LAYER(FFN_DOWN_BIAS,   "ffn_down.bias",              "mlp.c_proj.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_feedforward_layernorm.weight", POST,      0,       ONE,     HIDDEN, NO),
 };
 /* clang-format on */
 
@@ -45,7 +68,7 @@ const struct hk_tensor_row *hk_tensor_row(size_t i)
 
 bool hk_tensor_row_is_of(const struct hk_tensor_row *row, const struct hk_family *family)
 {
-    return (row->needs & ~family->tensors) == 0;
+    return (row->needs & ~family->tensors) == 0 && (row->without & family->tensors) == 0;
 }
 
 /* ---- names ---- */
@@ -100,14 +123,17 @@ static bool take_layer(struct hk_bytes *name, const char *prefix, uint32_t *laye
     return true;
 }
 
-/* The row of NAME and its layer, 0 where it is in none; NULL: no tensor has that name. */
-static const struct hk_tensor_row *find_tensor_row(struct hk_bytes name, bool gguf, uint32_t *layer)
+/* The row of NAME and its layer, 0 where it is in none; NULL: no tensor of FAMILY (NULL: of
+ * any) has that name. */
+static const struct hk_tensor_row *find_tensor_row(const struct hk_family *family,
+                                                   struct hk_bytes name, bool gguf, uint32_t *layer)
 {
     *layer = 0;
     const bool inner = take_layer(&name, layer_prefix(gguf), layer);
     for (size_t i = 0; i < TENSOR_ROWS; i++) {
         const char *own = gguf ? tensor_rows[i].gguf : tensor_rows[i].hf;
-        if (tensor_rows[i].layer == inner && own != NULL && hk_bytes_are(name, own))
+        if (tensor_rows[i].layer == inner && own != NULL && hk_bytes_are(name, own) &&
+            (family == NULL || hk_tensor_row_is_of(&tensor_rows[i], family)))
             return &tensor_rows[i];
     }
     return NULL;
@@ -118,8 +144,8 @@ static enum hk_status translate_tensor_name(const struct hk_family *family, uint
                                             struct hk_error *err)
 {
     uint32_t layer;
-    const struct hk_tensor_row *row = find_tensor_row(name, gguf, &layer);
-    if (row == NULL || layer >= layers || row->hf == NULL || !hk_tensor_row_is_of(row, family))
+    const struct hk_tensor_row *row = find_tensor_row(family, name, gguf, &layer);
+    if (row == NULL || layer >= layers || row->hf == NULL)
         return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                        "tensor %.*s has no place in a %s model of %u layers", HK_STR(name),
                        family->model_type, layers);
@@ -142,7 +168,7 @@ enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, st
 uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf)
 {
     uint32_t layer;
-    const struct hk_tensor_row *row = find_tensor_row(gguf, true, &layer);
+    const struct hk_tensor_row *row = find_tensor_row(p->family, gguf, true, &layer);
     if (row == NULL || row->rotates == HK_ROTATES_NOT)
         return 0;
     return row->rotates == HK_ROTATES_KEYS ? p->kv_heads : p->heads;

@@ -175,7 +175,6 @@ refused_everywhere() {
     mkhf make m
     hk-convert m m.hk
     local a=llama
-    refused_everywhere 'attention in a sliding window is not supported' int $a.attention.sliding_window 32
     refused_everywhere 'mixtures of experts are not supported' int $a.expert_count 8
     refused_everywhere 'attention that is not causal is not supported' bool $a.attention.causal false
     refused_everywhere "rope scaling 'longrope' is not supported" string $a.rope.scaling.type longrope

@@ -492,9 +492,6 @@ PY
     arch gemma3
     t hk-run x.hk Once
     assert_fails 1 "hk-run: x.hk: architecture 'gemma3' is not supported"
-    arch llama ',["llama.attention.sliding_window","int64",4096]'
-    t hk-run x.hk Once
-    assert_fails 1 'sliding window'
     arch qwen3 ',["qwen3.rope.scaling.type","string","longrope"]'
     t hk-run x.hk Once
     assert_fails 1 "rope scaling 'longrope' is not supported"

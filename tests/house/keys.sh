@@ -48,8 +48,9 @@ spelled_behind_any() {
 }
 
 works 'the table of hyperparameter keys is found' test "$(model_keys | wc -l)" -gt 30
-none 'each hyperparameter key is spelled once' "$(model_keys | grep -vx vocab_size | spelled_behind_any)"
-# config.json calls a field so, which is read in one file and written in another.
+none 'each hyperparameter key is spelled once' \
+    "$(model_keys | grep -vxE 'vocab_size|(attn|final)_logit_softcapping|logit_scale' | spelled_behind_any)"
+# config.json calls some fields so: this one is read in one file and written in another.
 same 'vocab_size is a key, and a field of config.json' 3 "$(grep -cx vocab_size "$work/strings")"
 none 'no key of a rope is spelled that the table does not list' \
     "$(grep -oE 'hk[.]rope[a-z0-9_.]*|[%a-z0-9]+[.]rope[.][a-z0-9_.]*|rope[.](scaling|freq|dim|scale)[a-z0-9_.]*' \
@@ -64,7 +65,11 @@ class_names() {
 }
 
 works 'the table of tensors is found' test "$(tensor_names | wc -l)" -gt 30
-none 'each name of a tensor is spelled once' "$(tensor_names | spelled)"
+# Families differ in what a tensor is called, so the table may have a name in several rows.
+none 'each name of a tensor is spelled in the table alone' "$(tensor_names | sort | uniq -c |
+    while read -r rows name; do
+        printf '%s\n' "$name" | spelled | grep -vx "$name $rows"
+    done)"
 works 'the table of families is found' test "$(class_names | wc -l)" -gt 3
 none 'each name of a class is spelled once' "$(class_names | spelled)"
 

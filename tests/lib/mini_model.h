@@ -46,6 +46,7 @@ enum {
     MINI_VOCAB = 16,
     MINI_LAYERS = 2,
     MINI_CONTEXT = 600,
+    MINI_WINDOW = 40, /* of the architectures that have one */
 };
 
 struct mini {
@@ -116,6 +117,35 @@ static inline void mini_apply_key(struct mini *m)
                   &err);
 }
 
+/* What some architectures have beside the keys that all have. */
+static inline void mini_family_keys(struct mini *m)
+{
+    static const struct {
+        const char *arch, *name;
+        double value;
+        bool whole;
+    } keys[] = {
+        {"gemma2", "attention.sliding_window", MINI_WINDOW, true},
+        {"gemma2", "attn_logit_softcapping", 5, false},
+        {"gemma2", "final_logit_softcapping", 30, false},
+        {"granite", "attention.scale", 0.25, false},
+        {"granite", "embedding_scale", 3, false},
+        {"granite", "residual_scale", 0.5, false},
+        {"granite", "logit_scale", 4, false},
+    };
+    struct hk_error err;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s.%s", m->arch, keys[i].name);
+        if (strcmp(m->arch, keys[i].arch) != 0 || mini_changed(m, name, MINI_DROP))
+            continue;
+        if (keys[i].whole)
+            mini_must(hk_writer_set_int(m->w, name, (int64_t)keys[i].value, &err), &err);
+        else
+            mini_real(m, name, keys[i].value);
+    }
+}
+
 static inline void mini_keys(struct mini *m)
 {
     static const struct {
@@ -137,7 +167,18 @@ static inline void mini_keys(struct mini *m)
         if (!mini_changed(m, name, MINI_DROP))
             mini_must(hk_writer_set_int(m->w, name, keys[i].value, &err), &err);
     }
+    mini_family_keys(m);
     mini_apply_key(m);
+}
+
+/* Whether LIST, names with blanks between them, has the architecture. */
+static inline bool mini_is_one_of(const struct mini *m, const char *list)
+{
+    const size_t n = strlen(m->arch);
+    for (const char *at = list; (at = strstr(at, m->arch)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    return false;
 }
 
 /* [ROWS][COLS], or [COLS] with ROWS 0. */
@@ -174,28 +215,38 @@ static inline void mini_layer(struct mini *m, unsigned layer)
 {
     static const struct {
         const char *name;
-        const char *only; /* in this architecture; NULL: in all */
+        const char *only, *but; /* in these architectures; NULL: in all, in none */
         uint64_t rows, cols;
     } parts[] = {
-        {"attn_norm.weight", NULL, 0, MINI_WIDTH},
-        {"attn_q.weight", NULL, MINI_HEADS * MINI_HEAD, MINI_WIDTH},
-        {"attn_k.weight", NULL, MINI_HEAD, MINI_WIDTH},
-        {"attn_v.weight", NULL, MINI_HEAD, MINI_WIDTH},
-        {"attn_q.bias", "qwen2", 0, MINI_HEADS * MINI_HEAD},
-        {"attn_k.bias", "qwen2", 0, MINI_HEAD},
-        {"attn_v.bias", "qwen2", 0, MINI_HEAD},
-        {"attn_q_norm.weight", "qwen3", 0, MINI_HEAD},
-        {"attn_k_norm.weight", "qwen3", 0, MINI_HEAD},
-        {"attn_output.weight", NULL, MINI_WIDTH, MINI_HEADS * MINI_HEAD},
-        {"ffn_norm.weight", NULL, 0, MINI_WIDTH},
-        {"ffn_gate.weight", NULL, MINI_FFN, MINI_WIDTH},
-        {"ffn_up.weight", NULL, MINI_FFN, MINI_WIDTH},
-        {"ffn_down.weight", NULL, MINI_WIDTH, MINI_FFN},
+        {"attn_norm.weight", NULL, "olmo2", 0, MINI_WIDTH},
+        {"attn_norm.bias", "starcoder2", NULL, 0, MINI_WIDTH},
+        {"attn_q.weight", NULL, NULL, MINI_HEADS * MINI_HEAD, MINI_WIDTH},
+        {"attn_k.weight", NULL, NULL, MINI_HEAD, MINI_WIDTH},
+        {"attn_v.weight", NULL, NULL, MINI_HEAD, MINI_WIDTH},
+        {"attn_q.bias", "qwen2 starcoder2", NULL, 0, MINI_HEADS * MINI_HEAD},
+        {"attn_k.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
+        {"attn_v.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
+        {"attn_q_norm.weight", "qwen3", NULL, 0, MINI_HEAD},
+        {"attn_k_norm.weight", "qwen3", NULL, 0, MINI_HEAD},
+        {"attn_q_norm.weight", "olmo2", NULL, 0, MINI_HEADS * MINI_HEAD},
+        {"attn_k_norm.weight", "olmo2", NULL, 0, MINI_HEAD},
+        {"attn_output.weight", NULL, NULL, MINI_WIDTH, MINI_HEADS * MINI_HEAD},
+        {"attn_output.bias", "starcoder2", NULL, 0, MINI_WIDTH},
+        {"post_attention_norm.weight", "gemma2 olmo2", NULL, 0, MINI_WIDTH},
+        {"ffn_norm.weight", NULL, "olmo2", 0, MINI_WIDTH},
+        {"ffn_norm.bias", "starcoder2", NULL, 0, MINI_WIDTH},
+        {"ffn_gate.weight", NULL, "starcoder2", MINI_FFN, MINI_WIDTH},
+        {"ffn_up.weight", NULL, NULL, MINI_FFN, MINI_WIDTH},
+        {"ffn_up.bias", "starcoder2", NULL, 0, MINI_FFN},
+        {"ffn_down.weight", NULL, NULL, MINI_WIDTH, MINI_FFN},
+        {"ffn_down.bias", "starcoder2", NULL, 0, MINI_WIDTH},
+        {"post_ffw_norm.weight", "gemma2 olmo2", NULL, 0, MINI_WIDTH},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i].name);
-        if (parts[i].only == NULL || strcmp(parts[i].only, m->arch) == 0)
+        if ((parts[i].only == NULL || mini_is_one_of(m, parts[i].only)) &&
+            (parts[i].but == NULL || !mini_is_one_of(m, parts[i].but)))
             mini_tensor(m, name, parts[i].rows, parts[i].cols);
     }
 }
@@ -232,6 +283,8 @@ static inline int mini_file(const char *arch, struct mini_change change)
     for (unsigned i = 0; i < MINI_LAYERS; i++)
         mini_layer(&m, i);
     mini_tensor(&m, "output_norm.weight", 0, MINI_WIDTH);
+    if (strcmp(arch, "starcoder2") == 0)
+        mini_tensor(&m, "output_norm.bias", 0, MINI_WIDTH);
     if (change.name != NULL && strcmp(change.name, "output.weight") == 0)
         mini_tensor(&m, "output.weight", MINI_VOCAB, MINI_WIDTH);
     if (change.how == MINI_ADD)

@@ -18,8 +18,9 @@ static const struct refusal refusals[] = {
     {"LLAMA", {MINI_AS_IS, "", 0, NULL}, HK_E_UNSUPPORTED, "architecture 'LLAMA'"},
     {"llama", {MINI_NUMBER, "general.architecture", 1, NULL}, HK_E_FORMAT, "general.architecture"},
 
-    {"llama", {MINI_NUMBER, "llama.attention.sliding_window", 4096, NULL}, HK_E_UNSUPPORTED, "sliding window"},
-    {"qwen2", {MINI_NUMBER, "qwen2.attention.sliding_window", 1, NULL}, HK_E_UNSUPPORTED, "sliding window"},
+    {"llama", {MINI_NUMBER, "llama.attention.sliding_window", -1, NULL}, HK_E_RANGE, "is -1, not 0 to"},
+    {"gemma2", {MINI_REAL, "gemma2.attn_logit_softcapping", -1, NULL}, HK_E_RANGE, "is -1, not a number from 0"},
+    {"granite", {MINI_REAL, "granite.residual_scale", 0, NULL}, HK_E_RANGE, "is 0, not a number above 0"},
     {"llama", {MINI_NUMBER, "llama.expert_count", 8, NULL}, HK_E_UNSUPPORTED, "experts"},
     {"llama", {MINI_YES_NO, "llama.attention.causal", 0, NULL}, HK_E_UNSUPPORTED, "causal"},
     {"llama", {MINI_TEXT, "llama.rope.scaling.type", 0, "longrope"}, HK_E_UNSUPPORTED, "rope scaling 'longrope'"},

@@ -128,17 +128,17 @@ static void test_losses(void)
         {INT, "general.file_type", 0, NULL},
         {INT, "llama.attention.sliding_window", 0, NULL},
         {INT, "llama.attention.key_length", 4, NULL},
-        {REAL, "llama.logit_scale", 2, NULL},
+        {REAL, "llama.no_scale", 2, NULL},
         {TEXT, "format", 0, "mine"},
         {0},
     };
     struct exported e = export(model("llama", changes));
-    ok(e.status == HK_OK && strstr(e.losses, "llama.logit_scale") != NULL &&
+    ok(e.status == HK_OK && strstr(e.losses, "llama.no_scale") != NULL &&
            strstr(e.losses, "key format") != NULL && strstr(e.losses, "window") == NULL,
        "a key that no field is for: %s", e.losses);
-    ok(e.f != NULL && hk_kv_find(e.f, "llama.logit_scale") != NULL &&
+    ok(e.f != NULL && hk_kv_find(e.f, "llama.no_scale") != NULL &&
            hk_kv_find(e.f, "llama.attention.key_length") != NULL &&
-           hk_kv_find(e.f, "llama.attention.sliding_window") != NULL &&
+           hk_kv_find(e.f, "llama.attention.sliding_window") == NULL &&
            hk_kv_find(e.f, "general.file_type") != NULL &&
            hk_bytes_are(hk_kv_find(e.f, "format")->value, "pt"),
        "what no file tells stays in __metadata__");
@@ -186,7 +186,13 @@ static void test_refused(void)
         {"llama", {{TEXT, "hk.rope_style", 0, "glm"}}, "'glm'"},
         {"llama",
          {{INT, "llama.attention.sliding_window", 32, NULL}},
-         "attention in a sliding window is not supported"},
+         "sliding_window is 32: config.json has no field for it"},
+        {"llama", {{REAL, "llama.logit_scale", 2, NULL}}, "logit_scale is 2: config.json has no"},
+        {"llama", {{REAL, "llama.attention.scale", 2, NULL}}, "attention.scale is 2: config"},
+        {"mistral",
+         {{INT, "mistral.attention.sliding_window_pattern", 3, NULL},
+          {INT, "mistral.attention.sliding_window", 32, NULL}},
+         "window_pattern is 3"},
         {"llama", {{INT, "llama.expert_count", 8, NULL}}, "llama.expert_count"},
         {"llama", {{FLAG, "llama.attention.causal", 0, NULL}}, "llama.attention.causal"},
         {"llama", {{TEXT, R "scaling.type", 0, "longrope"}}, "'longrope'"},

@@ -1,0 +1,146 @@
+# Families: models as transformers saves them and as llama.cpp's converter writes them, against the logits that
+# transformers computes (../shared/fixtures/families).
+load common.bash
+
+FAMILIES=$SHARED/fixtures/families
+
+# A row a family: its directory; what its GGUF is to it:
+#   same   the same logits, bit for bit
+#   rows   the same but for the order of sums, as its rows of queries and keys are in another order
+#   less   the converter left something out: WHY
+#   none   there is none
+table() {
+    cat <<'ROWS'
+llama rows
+mistral-swa none
+qwen2 same
+qwen3 same
+gemma same
+gemma2 less query_pre_attn_scalar
+olmo2 same
+granite rows
+starcoder2 same
+ROWS
+}
+
+# ids NAME: its ids to the file ids.
+ids() {
+    "$PYTHON" - "$FAMILIES" "$1" <<'PY'
+import json, struct, sys
+ids = json.load(open(sys.argv[1] + "/index.json"))[sys.argv[2]]["ids"]
+open("ids", "wb").write(b"".join(struct.pack("<I", i) for i in ids))
+PY
+}
+# logits MODEL OUT [OPTION]...: of all positions of ids.
+logits() {
+    local model=$1 out=$2
+    shift 2
+    hk-perplexity --ids --ctx 48 -f "$@" --logits "$out" "$model" <ids >/dev/null 2>err || fail "$model: $(cat err)"
+}
+cosine() { "$PYTHON" "$ROOT/tests/cli/cosine.py" "$@"; }
+# same_tensors A B: all tensors are alike.
+same_tensors() { hk-diff --tensors "$1" "$2" || fail "tensors of $1 and $2"; }
+
+# older DIR OUT: the directory with a config.json as versions of the library before 5 wrote it.
+older() {
+    mkdir "$2"
+    ln -s "$1"/*.safetensors "$2"
+    "$PYTHON" - "$1/config.json" "$2/config.json" <<'PY'
+import json, sys
+c = json.load(open(sys.argv[1]))
+rope = c.pop("rope_parameters")
+assert rope.pop("rope_type") == "default"
+c["rope_theta"] = rope.pop("rope_theta")
+assert not rope, rope
+c["torch_dtype"] = c.pop("dtype")
+c.pop("layer_types", None)
+c["transformers_version"] = "4.40.0"
+json.dump(c, open(sys.argv[2], "w"))
+PY
+}
+
+# check_family NAME GGUF: all that a row of the table says.
+check_family() {
+    local name=$1 dir=$FAMILIES/$1 gguf=$FAMILIES/$1/$1.gguf
+    rm -rf -- *
+    ids "$name"
+    hk-convert "$dir/hf" m.hk
+    logits m.hk f32 --activations f32
+    cosine 0.9999 f32 "$dir/reference.f32"
+    logits m.hk rounded
+    cosine 0.995 rounded "$dir/reference.f32"
+
+    older "$dir/hf" old
+    hk-convert old old.hk
+    same_tensors m.hk old.hk
+    logits old.hk old.f32 --activations f32
+    assert_same f32 old.f32
+
+    hk-convert --to hf m.hk back
+    hk-convert back back.hk
+    same_tensors m.hk back.hk
+    logits back.hk back.f32 --activations f32
+    assert_same f32 back.f32
+
+    case $2 in
+    same | rows | less) logits "$gguf" gguf.f32 --activations f32 ;;&
+    same) assert_same f32 gguf.f32 ;;
+    rows) cosine 0.999999 f32 gguf.f32 ;;
+    less) cosine 0.999 f32 gguf.f32 ;;
+    none) [[ ! -e $gguf ]] ;;
+    esac
+    hk-convert m.hk made.gguf
+    logits made.gguf made.f32 --activations f32
+    case $2 in
+    rows | none) cosine 0.999999 f32 made.f32 ;;
+    *) assert_same f32 made.f32 ;;
+    esac
+    [[ $2 != less ]] || echo "# $name: the converter lost $3"
+}
+
+@test "models of each family give what transformers gives, from either form of config.json, .hk, GGUF and back" {
+    need_shared
+    local name gguf why
+    while read -r name gguf why <&3; do
+        check_family "$name" "$gguf" "$why"
+    done 3< <(table)
+}
+
+@test "each family gives the same bits at every level, for any threads, batches and sequences" {
+    need_shared
+    local name level threads batch
+    while read -r name _ <&3; do
+        rm -rf -- *
+        ids "$name"
+        hk-convert "$FAMILIES/$name/hf" m.hk
+        logits m.hk first --threads 1
+        for level in generic avx2 avx512 amx; do
+            HK_KERNELS=$level hk-perplexity --ids --ctx 48 -f --logits level m.hk <ids >/dev/null 2>&1 || continue
+            assert_same first level
+        done
+        for threads in 1 3; do
+            for batch in 1 5; do
+                logits m.hk other --threads $threads --batch $batch
+                assert_same first other
+            done
+        done
+    done 3< <(table)
+}
+
+@test "texts in one batch, longer than a window and than its blocks, are as each alone" {
+    need_shared
+    local name
+    for name in mistral-swa gemma2; do
+        rm -rf -- *
+        hk-convert "$FAMILIES/$name/hf" m.hk
+        hk-meta set --type int64 m.hk "$(hk-meta get m.hk general.architecture)".context_length 2000 >/dev/null
+        "$PYTHON" -c '
+import struct, sys
+sys.stdout.buffer.write(b"".join(struct.pack("<I", (i * i // 7 + i) % 251) for i in range(3 * 1100)))' >ids
+        hk-perplexity --ids --ctx 1100 -f --batch 1100 --logits one m.hk <ids >/dev/null 2>&1
+        hk-perplexity --ids --ctx 1100 -f --sequences 3 --batch 64 --logits many m.hk <ids >/dev/null 2>&1
+        assert_same one many
+        hk-perplexity --ids --ctx 1100 -f --batch 7 --threads 3 --logits few m.hk <ids >/dev/null 2>&1
+        assert_same one few
+    done
+}
