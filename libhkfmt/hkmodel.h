@@ -113,6 +113,8 @@ struct hk_model_params { /* as metadata state them, or the defaults */
     double attention_cap, logits_cap;       /* soft-caps of scores and of logits; 0: none */
     double embedding_scale, residual_scale; /* of the embedding; of what layers add */
     double logits_divisor;
+    uint32_t experts_used, expert_ffn; /* of each token; of one expert. 0 without experts */
+    bool experts_add_up;               /* weights of the chosen experts are made to sum to 1 */
     struct hk_rope rope;
 };
 
@@ -163,6 +165,10 @@ enum hk_tensor_role {
     HK_ROLE_FFN_DOWN,
     HK_ROLE_FFN_DOWN_BIAS,
     HK_ROLE_FFN_POST_NORM,
+    HK_ROLE_ROUTER,
+    HK_ROLE_FFN_GATE_EXPERTS,
+    HK_ROLE_FFN_UP_EXPERTS,
+    HK_ROLE_FFN_DOWN_EXPERTS,
     HK_TENSOR_ROLES
 };
 
@@ -171,6 +177,7 @@ struct hk_model_tensor { /* that a model has */
     uint32_t layer; /* 0 where it is in none */
     bool in_layer, optional;
     uint64_t rows, cols; /* rows is 0 of a vector */
+    uint64_t experts;    /* of a stack of that many matrices, ROWS times COLS each; else 0 */
     char name[HK_MAX_NAME + 1];
 };
 

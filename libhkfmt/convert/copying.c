@@ -69,7 +69,13 @@ static enum hk_status check_stream_order(const struct hk_file *f, struct hk_erro
 /* Bytes that tensor I is decoded from, which many references may share. */
 static uint64_t decoded_from(const struct hk_file *f, size_t i)
 {
-    return f->how != NULL && f->how[i].decoded ? stored_size(f->how[i].source) : 0;
+    const struct hk_how *how = f->how != NULL ? &f->how[i] : NULL;
+    uint64_t all =
+        how != NULL && how->decoded && how->source != NULL ? stored_size(how->source) : 0;
+    for (uint32_t k = 0; how != NULL && how->decoded && k < how->piece_count; k++)
+        if (!add_ok(all, stored_size(how->pieces[k].source), &all))
+            return UINT64_MAX;
+    return all;
 }
 
 enum hk_status hk_copying_begin(struct hk_copying *c, struct hk_error *err)
@@ -264,10 +270,12 @@ static enum hk_status prepare_making(struct making *m, struct hk_error *err)
     return hk_decoder_new(&m->decoder, m->c->from, s, err);
 }
 
-static enum hk_status copy_made_tensor(struct hk_copying *c, size_t i, struct hk_error *err)
+/* T's bytes, made as HOW says. */
+static enum hk_status copy_made_values(struct hk_copying *c, const struct hk_tensor *t,
+                                       const struct hk_how *how, struct hk_error *err)
 {
-    struct making m = {.c = c, .t = &c->from->tensors[i], .how = &c->from->how[i]};
-    if (hk_tensor_elems(m.t) == 0) /* any number of rows without columns */
+    struct making m = {.c = c, .t = t, .how = how};
+    if (hk_tensor_elems(t) == 0) /* any number of rows without columns */
         return HK_OK;
     enum hk_status st = prepare_making(&m, err);
     if (st == HK_OK)
@@ -289,14 +297,32 @@ static enum hk_status copy_stored_tensor(struct hk_copying *c, const struct hk_t
     return st;
 }
 
+/* The pieces of T, one behind the other: no more than one is looked at at a time. */
+static enum hk_status copy_pieces(struct hk_copying *c, const struct hk_tensor *t,
+                                  const struct hk_how *how, struct hk_error *err)
+{
+    enum hk_status st = HK_OK;
+    for (uint32_t k = 0; st == HK_OK && k < how->piece_count; k++) {
+        const struct hk_how *piece = &how->pieces[k];
+        struct hk_tensor part = *piece->source;
+        part.type = t->type;
+        st = piece->decoded || piece->order != HK_ROWS_KEPT
+                 ? copy_made_values(c, &part, piece, err)
+                 : copy_stored_tensor(c, piece->source, err);
+    }
+    return st;
+}
+
 enum hk_status hk_copy_tensor(struct hk_copying *c, size_t i, struct hk_error *err)
 {
     const struct hk_tensor *t = &c->from->tensors[i];
     const struct hk_how *how = c->from->how != NULL ? &c->from->how[i] : NULL;
     if (how != NULL && how->made != NULL)
         return hk_copy_made(c, how->made, (size_t)t->data_size, err);
+    if (how != NULL && how->pieces != NULL)
+        return copy_pieces(c, t, how, err);
     if (how != NULL && (how->decoded || how->order != HK_ROWS_KEPT))
-        return copy_made_tensor(c, i, err);
+        return copy_made_values(c, t, how, err);
     enum hk_status st = hk_tensor_resolve(c->from, t, &t, err);
     return st != HK_OK ? st : copy_stored_tensor(c, t, err);
 }

@@ -103,7 +103,6 @@ void hk_view_free(struct hk_view **view)
     if (v == NULL)
         return;
     hk_kvlist_free(&v->kvs);
-    free(v->file->how);
     v->file->parts = NULL; /* the other file's */
     v->file->part_count = 0;
     hk_close(&v->file);
@@ -179,23 +178,118 @@ enum hk_status hk_view_again(struct hk_view *v, size_t i, const char *name, stru
     return hk_view_rename(v, f->tensor_count++, name, err);
 }
 
+/* ---- slices ---- */
+
+/* T without its first dimension, of COUNT. */
+static void drop_first_dimension(struct hk_tensor *t, uint64_t count)
+{
+    memmove(&t->shape[0], &t->shape[1], (HK_MAX_DIMS - 1) * sizeof t->shape[0]);
+    t->shape[HK_MAX_DIMS - 1] = 0;
+    t->ndim--;
+    t->data_size /= count;
+}
+
+/* Slice K of COUNT of S, kept in the view: rows that are stored one behind the other. */
+static enum hk_status slice_source(struct hk_view *v, const struct hk_tensor *s, uint64_t k,
+                                   uint64_t count, const struct hk_tensor **out,
+                                   struct hk_error *err)
+{
+    struct hk_geometry g;
+    if (!hk_geometry(s, 0, NULL, &g) || g.mislabelled ||
+        (g.form != HK_FORM_DENSE && g.form != HK_FORM_BLOCKS))
+        return hk_fail(err, HK_E_UNSUPPORTED, s->entry_offset,
+                       "tensor %.*s is not stored row by row, so it cannot be taken apart",
+                       HK_STR(s->name));
+    struct hk_tensor *slice = (struct hk_tensor *)(void *)keep_in_view(v, s, sizeof *s);
+    if (slice == NULL)
+        return hk_fail_nomem(err);
+    drop_first_dimension(slice, count);
+    slice->data_offset += k * slice->data_size;
+    *out = slice;
+    return HK_OK;
+}
+
+/* T, which is stored as it is, lies where S does. */
+static void lie_where(struct hk_tensor *t, const struct hk_tensor *s)
+{
+    t->part = s->part;
+    t->data_offset = s->data_offset;
+    t->data_size = s->data_size;
+}
+
+enum hk_status hk_view_slice(struct hk_view *v, size_t i, uint64_t k, const char *name,
+                             struct hk_error *err)
+{
+    enum hk_status st = grow_view(v, err);
+    if (st != HK_OK)
+        return st;
+    struct hk_file *f = v->file;
+    struct hk_tensor t = f->tensors[i];
+    struct hk_how how = f->how[i];
+    const uint64_t count = t.ndim > 1 ? t.shape[0] : 0;
+    if (k >= count)
+        return hk_fail(err, HK_E_RANGE, t.entry_offset, "tensor %.*s has no slice %llu",
+                       HK_STR(t.name), (unsigned long long)k);
+    if (how.pieces != NULL && how.piece_count == count)
+        how = how.pieces[k];
+    else if (how.source == NULL || how.change != NULL || how.order != HK_ROWS_KEPT)
+        return hk_fail(err, HK_E_UNSUPPORTED, t.entry_offset, "tensor %.*s cannot be taken apart",
+                       HK_STR(t.name));
+    else
+        st = slice_source(v, how.source, k, count, &how.source, err);
+    if (st != HK_OK)
+        return st;
+    drop_first_dimension(&t, count);
+    if (!how.decoded && how.source != NULL)
+        lie_where(&t, how.source);
+    f->tensors[f->tensor_count] = t;
+    f->how[f->tensor_count] = how;
+    return hk_view_rename(v, f->tensor_count++, name, err);
+}
+
+/* ---- types ---- */
+
+/* S, a source of tensor T, can be decoded, and what is decoded is not too much. */
+static enum hk_status check_decoded_source(struct hk_view *v, const struct hk_tensor *t,
+                                           const struct hk_tensor *s, struct hk_error *err)
+{
+    struct hk_decoder *d = NULL;
+    if (s == NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
+                       "tensor %.*s was made here, so it cannot be decoded", HK_STR(t->name));
+    if (!add_ok(v->decoded, s->data_size, &v->decoded))
+        v->decoded = UINT64_MAX;
+    enum hk_status st = hk_check_output(v->decoded, hk_output_limit(v->file, v->max_output), err);
+    if (st == HK_OK)
+        st = hk_decoder_new(&d, v->file, s, err);
+    hk_decoder_free(&d);
+    return st;
+}
+
+/* The pieces of tensor I, each decoded, in the view's own memory. */
+static enum hk_status decode_pieces(struct hk_view *v, size_t i, struct hk_error *err)
+{
+    struct hk_how *how = &v->file->how[i];
+    struct hk_how *own = (struct hk_how *)(void *)keep_in_view(
+        v, how->pieces, how->piece_count * sizeof *how->pieces);
+    enum hk_status st = own == NULL ? hk_fail_nomem(err) : HK_OK;
+    for (uint32_t k = 0; st == HK_OK && k < how->piece_count; k++) {
+        st = check_decoded_source(v, &v->file->tensors[i], own[k].source, err);
+        own[k].decoded = true;
+    }
+    if (st == HK_OK)
+        how->pieces = own;
+    return st;
+}
+
 enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, struct hk_error *err)
 {
     struct hk_tensor *t = &v->file->tensors[i];
     struct hk_how *how = &v->file->how[i];
-    struct hk_decoder *d = NULL;
-    enum hk_status st = HK_OK;
-    if (how->source == NULL)
-        return hk_fail(err, HK_E_UNSUPPORTED, t->entry_offset,
-                       "tensor %.*s was made here, so it cannot be decoded", HK_STR(t->name));
-    if (!add_ok(v->decoded, how->source->data_size, &v->decoded))
-        v->decoded = UINT64_MAX;
-    st = hk_check_output(v->decoded, hk_output_limit(v->file, v->max_output), err);
-    if (st == HK_OK)
-        st = hk_decoder_new(&d, v->file, how->source, err);
+    enum hk_status st = how->pieces != NULL ? decode_pieces(v, i, err)
+                                            : check_decoded_source(v, t, how->source, err);
     if (st != HK_OK)
         return st;
-    hk_decoder_free(&d);
     uint64_t size;
     if (!mul_ok(hk_tensor_elems(t), hk_type_info(type)->block_bytes, &size))
         return hk_fail(err, HK_E_RANGE, t->entry_offset, "tensor %.*s would be too large",

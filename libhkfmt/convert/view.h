@@ -19,6 +19,10 @@ struct hk_how {                     /* one for each tensor of a view */
     uint32_t heads;    /* of ORDER; divides the rows, and rows per head are even */
     hk_row_fn *change; /* of a decoded tensor's source rows, or NULL */
     void *change_arg;
+    /* Of a tensor that several make, one behind the other, with SOURCE NULL: what each of them is
+     * made of. Its rows are its source's. */
+    const struct hk_how *pieces;
+    uint32_t piece_count;
 };
 
 struct hk_view {
@@ -48,6 +52,11 @@ enum hk_status hk_view_add(struct hk_view *v, const struct hk_tensor *t, const u
                            struct hk_error *err);
 /* Add tensor I once more, at the end and under NAME. */
 enum hk_status hk_view_again(struct hk_view *v, size_t i, const char *name, struct hk_error *err);
+/* Add slice K along the first dimension of tensor I as a tensor of its own, at the end and under
+ * NAME: what was stacked is taken apart. HK_E_UNSUPPORTED: it is stored in a form that has no
+ * slices; HK_E_RANGE: it has fewer. */
+enum hk_status hk_view_slice(struct hk_view *v, size_t i, uint64_t k, const char *name,
+                             struct hk_error *err);
 /* Tensor I decoded to TYPE (f32, f16, bf16). HK_E_UNSUPPORTED: no decoder knows it; HK_E_RANGE: too
  * many tensors share bytes with others. */
 enum hk_status hk_view_decode(struct hk_view *v, size_t i, enum hk_type type, struct hk_error *err);

@@ -434,13 +434,14 @@ static void drop_tied_output(struct hk_view *v)
         hk_view_drop(v, (size_t)(t - v->from->tensors));
 }
 
-/* llama.cpp needs 1-D tensors in f32. */
+/* llama.cpp needs 1-D tensors in f32, and the router's. */
 static enum hk_status widen_vectors(struct hk_view *v, struct hk_error *err)
 {
     enum hk_status st = HK_OK;
     for (size_t i = 0; st == HK_OK && i < v->file->tensor_count; i++) {
         const struct hk_tensor *t = &v->file->tensors[i];
-        if (t->ndim == 1 && (t->type == HK_TYPE_F16 || t->type == HK_TYPE_BF16))
+        if ((t->ndim == 1 || hk_tensor_is_wide_in_gguf(t->name)) &&
+            (t->type == HK_TYPE_F16 || t->type == HK_TYPE_BF16))
             st = hk_view_decode(v, i, HK_TYPE_F32, err);
     }
     return st;

@@ -74,6 +74,37 @@ static void read_head_fields(struct hk_hf_in *in, struct hk_hf_config *c)
     m->value_dim = m->key_dim;
 }
 
+/* Layers with experts among layers without: all have them here. */
+static void check_expert_layers(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    const json_t *dense = hk_hf_field(c->json, "mlp_only_layers"),
+                 *step = hk_hf_field(c->json, "decoder_sparse_step");
+    if (json_array_size(dense) > 0)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "mlp_only_layers", dense, "not supported");
+    if (step != NULL && json_integer_value(step) != 1)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "decoder_sparse_step", step, "not supported");
+}
+
+/* Their number has had several names. */
+static void read_expert_fields(struct hk_hf_in *in, struct hk_hf_config *c)
+{
+    static const char *const names[] = {"num_experts", "num_local_experts"};
+    uint32_t count = 0;
+    if ((c->family->tensors & HK_HAS_EXPERTS) == 0)
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        hk_hf_count(in, c->json, names[i], &count);
+    if (count == 0)
+        hk_hf_need(in, c->json, names[0]);
+    c->model.experts = count;
+    hk_hf_need(in, c->json, "num_experts_per_tok");
+    hk_hf_count(in, c->json, "num_experts_per_tok", &c->model.experts_used);
+    hk_hf_need(in, c->json, "moe_intermediate_size");
+    hk_hf_count(in, c->json, "moe_intermediate_size", &c->model.expert_ffn);
+    hk_hf_flag(in, c->json, "norm_topk_prob", &c->model.experts_add_up);
+    check_expert_layers(in, c);
+}
+
 static void read_size_fields(struct hk_hf_in *in, struct hk_hf_config *c)
 {
     const struct {
@@ -93,6 +124,7 @@ static void read_size_fields(struct hk_hf_in *in, struct hk_hf_config *c)
     }
     if (in->st == HK_OK)
         read_head_fields(in, c);
+    read_expert_fields(in, c);
     c->tied = c->family->ties;
     hk_hf_flag(in, c->json, "tie_word_embeddings", &c->tied);
 }
@@ -195,11 +227,8 @@ static const struct {
     {"is_encoder_decoder", 0},
     {"q_lora_rank", NAN},
     {"kv_lora_rank", NAN},
-    {"num_experts", 0},
-    {"num_local_experts", 0},
     {"n_routed_experts", 0},
     {"n_shared_experts", 0},
-    {"moe_intermediate_size", 0},
     {"text_config", NAN},
     {"vision_config", NAN},
     {"audio_config", NAN},
@@ -216,13 +245,23 @@ static bool is_inert_field(const json_t *v, double neutral)
     return (json_is_array(v) || json_is_object(v)) && json_array_size(v) + json_object_size(v) == 0;
 }
 
+static void refuse_unless_inert(struct hk_hf_in *in, const struct hk_hf_config *c, const char *name,
+                                double neutral)
+{
+    const json_t *v = hk_hf_field(c->json, name);
+    if (!is_inert_field(v, neutral))
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, name, v, "not supported");
+}
+
 static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        const json_t *v = hk_hf_field(c->json, others[i].name);
-        if (!is_inert_field(v, others[i].neutral))
-            hk_hf_refuse(in, HK_E_UNSUPPORTED, others[i].name, v, "not supported");
-    }
+    static const char *const of_experts[] = {"num_experts", "num_local_experts",
+                                             "moe_intermediate_size"};
+    const bool experts = (c->family->tensors & HK_HAS_EXPERTS) != 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        refuse_unless_inert(in, c, others[i].name, others[i].neutral);
+    for (size_t i = 0; !experts && i < sizeof of_experts / sizeof *of_experts; i++)
+        refuse_unless_inert(in, c, of_experts[i], 0);
     const json_t *bias = hk_hf_field(c->json, "attention_bias");
     if ((c->family->tensors & HK_HAS_QKV_BIAS) == 0 && !is_inert_field(bias, 0))
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "attention_bias", bias, "not supported");
@@ -274,6 +313,19 @@ static void put_size_key(struct hk_hf_in *in, enum hk_model_key key, uint32_t v)
     hk_kvlist_int(in->out, hk_key_text(in->arch, key).s, v);
 }
 
+static void put_expert_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    const struct hk_model_params *m = &c->model;
+    if ((c->family->tensors & HK_HAS_EXPERTS) == 0)
+        return;
+    put_size_key(in, HK_KEY_EXPERT_COUNT, (uint32_t)m->experts);
+    put_size_key(in, HK_KEY_EXPERT_USED_COUNT, m->experts_used);
+    put_size_key(in, HK_KEY_EXPERT_FFN_LENGTH, m->expert_ffn);
+    if (m->experts_add_up != c->family->experts_add_up)
+        hk_kvlist_bool(in->out, hk_key_text(in->arch, HK_KEY_EXPERT_WEIGHTS_NORM).s,
+                       m->experts_add_up);
+}
+
 static void put_config_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     const struct hk_model_params *m = &c->model;
@@ -300,6 +352,7 @@ static void put_config_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
         put_size_key(in, HK_KEY_VALUE_LENGTH, m->value_dim);
     }
     put_size_key(in, HK_KEY_VOCAB_SIZE, m->vocab);
+    put_expert_keys(in, c);
     hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ROPE_STYLE).s, hk_rope_style(true));
 }
 
@@ -309,7 +362,7 @@ static enum hk_status read_keys_again(struct hk_hf_config *c, const struct hk_kv
 {
     const struct hk_key_source s = hk_keys_of_list(keys);
     const uint32_t vocab = c->model.vocab;
-    enum hk_status st = hk_params_read(&s, HK_PARAMS_TO_RUN, &c->model, err);
+    enum hk_status st = hk_params_read(&s, HK_PARAMS_TO_CONVERT, &c->model, err);
     c->model.vocab = vocab;
     if (st != HK_OK && err != NULL)
         err->offset = HK_NO_OFFSET; /* the keys are in no file */

@@ -133,7 +133,8 @@ static enum hk_status read_export_params(const struct hk_file *f, const struct h
                                          struct hk_model_params *out, struct hk_error *err)
 {
     struct hk_model_params p;
-    enum hk_status st = hk_model_params_read(&p, f, err);
+    const struct hk_key_source keys = hk_keys_of_file(f);
+    enum hk_status st = hk_params_read(&keys, HK_PARAMS_TO_CONVERT, &p, err);
     if (st == HK_OK && stored->json != NULL &&
         strcmp(stored->config.model.architecture, p.architecture) == 0)
         p.family = stored->config.family;
@@ -159,7 +160,9 @@ static enum hk_status check_exported_tensor(const struct exporting *x,
     if (!hk_has_shape_of(t, wanted))
         return hk_fail(x->err, HK_E_FORMAT, t->entry_offset,
                        "tensor %s does not have the %llu x %llu elements that the keys say",
-                       wanted->name, (unsigned long long)(wanted->rows > 0 ? wanted->rows : 1),
+                       wanted->name,
+                       (unsigned long long)((wanted->rows > 0 ? wanted->rows : 1) *
+                                            (wanted->experts > 0 ? wanted->experts : 1)),
                        (unsigned long long)wanted->cols);
     return HK_OK;
 }
@@ -204,15 +207,37 @@ static enum hk_status reorder_to_halves(struct exporting *x)
     return st;
 }
 
+/* Stack I, whose place is PLACE, becomes a tensor an expert at the end. */
+static enum hk_status unstack_experts(struct exporting *x, size_t i, struct hk_tensor_place place)
+{
+    char name[HK_MAX_NAME + 1];
+    const uint64_t count = x->v->file->tensors[i].shape[0];
+    enum hk_status st = HK_OK;
+    for (; st == HK_OK && place.expert < count; place.expert++) {
+        hk_tensor_place_name(&place, false, name);
+        st = hk_view_slice(x->v, i, place.expert, name, x->err);
+    }
+    hk_view_drop(x->v, i);
+    return st;
+}
+
 static enum hk_status rename_all_to_hf(struct exporting *x)
 {
     char name[HK_MAX_NAME + 1];
     enum hk_status st = HK_OK;
-    for (size_t i = 0; st == HK_OK && i < x->v->file->tensor_count; i++) {
-        const struct hk_tensor *t = &x->v->file->tensors[i];
-        st = hk_name_to_hf(x->model.family, x->model.layers, t->name, name, x->err);
-        if (st == HK_OK)
-            st = hk_view_rename(x->v, i, name, x->err);
+    size_t left = x->v->file->tensor_count; /* slices are at the end already */
+    for (size_t i = 0; st == HK_OK && left > 0; left--) {
+        struct hk_tensor_place place;
+        st = hk_tensor_place_find(x->model.family, x->model.layers, x->v->file->tensors[i].name,
+                                  true, &place, x->err);
+        if (st != HK_OK)
+            return st;
+        if (hk_tensor_row_by_expert(place.row)) {
+            st = unstack_experts(x, i, place);
+            continue;
+        }
+        hk_tensor_place_name(&place, false, name);
+        st = hk_view_rename(x->v, i++, name, x->err);
     }
     return st;
 }

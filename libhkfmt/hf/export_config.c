@@ -67,6 +67,26 @@ static void put_size_fields(struct putting *p)
         set_config_field(p, "tie_word_embeddings", json_boolean(p->tied));
 }
 
+static void put_expert_fields(struct putting *p)
+{
+    const struct hk_model_params *m = &p->model, *before = &p->stored.config.model;
+    const bool all = lacks_stored_config(p);
+    if ((m->family->tensors & HK_HAS_EXPERTS) == 0)
+        return;
+    if (all || m->experts != before->experts)
+        set_config_field(p, "num_experts", json_integer(m->experts));
+    if (all || m->experts_used != before->experts_used)
+        set_config_field(p, "num_experts_per_tok", json_integer(m->experts_used));
+    if (all || m->expert_ffn != before->expert_ffn)
+        set_config_field(p, "moe_intermediate_size", json_integer(m->expert_ffn));
+    if (all || m->experts_add_up != before->experts_add_up)
+        set_config_field(p, "norm_topk_prob", json_boolean(m->experts_add_up));
+    if (!all)
+        return;
+    set_config_field(p, "decoder_sparse_step", json_integer(1));
+    set_config_field(p, "mlp_only_layers", json_array());
+}
+
 static bool differ_as_f32(double a, double b)
 {
     return (float)a != (float)b;
@@ -446,6 +466,7 @@ static enum hk_status put_config_files(struct putting *p, enum hk_type dense,
 {
     put_class_fields(p);
     put_size_fields(p);
+    put_expert_fields(p);
     put_attention_fields(p);
     const char *epsilon = p->model.family->epsilon_field;
     if (lacks_stored_config(p) || differ_as_f32(p->model.epsilon, p->stored.config.model.epsilon))

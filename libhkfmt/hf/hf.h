@@ -99,6 +99,13 @@ enum hk_status hk_hf_lower_norms(struct hk_view *v, const struct hk_family *fami
  * refused unless they do nothing. */
 void hk_hf_read_multipliers(struct hk_hf_in *in, const struct hk_hf_config *c);
 
+/* Give the tensors of F, a directory's weights, the names that they have in a .hk; the experts' of
+ * transformers become stacks (hf/tensors.c). Indexes are not rebuilt. HK_E_UNSUPPORTED,
+ * HK_E_MISSING, HK_E_FORMAT: one has no place in the model, is missing in a stack or is unlike the
+ * others in it. */
+enum hk_status hk_hf_gather(struct hk_file *f, const struct hk_hf_config *config,
+                            struct hk_error *err);
+
 /* ---- writing ---- */
 
 struct hk_side_file { /* a small file of the directory to be written */

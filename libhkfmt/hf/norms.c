@@ -70,6 +70,8 @@ enum hk_status hk_hf_make_norms(struct hk_file *f, const struct hk_family *famil
         t->part = (uint32_t)f->part_count;
         t->data_offset = (uint64_t)(made - parts[f->part_count].map);
         t->data_size = 4 * t->shape[0];
+        if (f->how != NULL)
+            f->how[i] = (struct hk_how){.made = made};
         made += t->data_size;
     }
     return st;

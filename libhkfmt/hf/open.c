@@ -102,45 +102,6 @@ static enum hk_status open_weight_files(struct opening *o)
 
 /* ---- tensors ---- */
 
-/* Frequencies of the rope that old versions of the library saved; they follow from the config. */
-static bool is_rope_frequencies(struct hk_bytes name)
-{
-    static const char end[] = ".rotary_emb.inv_freq";
-    const size_t n = sizeof end - 1;
-    return name.n > n && memcmp(name.p + name.n - n, end, n) == 0;
-}
-
-static enum hk_status rename_from_hf(const struct opening *o, struct hk_tensor *t)
-{
-    char name[HK_MAX_NAME + 1];
-    enum hk_status st = hk_name_from_hf(o->c.family, o->c.model.layers, t->name, name, o->err);
-    if (st != HK_OK)
-        return st;
-    const size_t n = strlen(name);
-    uint8_t *p = hk_arena_alloc(&o->f->arena, n);
-    if (p == NULL)
-        return hk_fail_nomem(o->err);
-    memcpy(p, name, n);
-    t->name = (struct hk_bytes){p, n};
-    return HK_OK;
-}
-
-static enum hk_status rename_all_from_hf(const struct opening *o)
-{
-    struct hk_file *f = o->f;
-    size_t kept = 0;
-    enum hk_status st = HK_OK;
-    for (size_t i = 0; i < f->tensor_count && st == HK_OK; i++) {
-        if (is_rope_frequencies(f->tensors[i].name))
-            continue;
-        st = rename_from_hf(o, &f->tensors[i]);
-        f->tensors[kept++] = f->tensors[i];
-    }
-    if (st == HK_OK)
-        f->tensor_count = kept;
-    return st;
-}
-
 /* The indexes of F after a change of names. */
 static enum hk_status rebuild_indexes(struct hk_file *f, struct hk_error *err)
 {
@@ -170,9 +131,10 @@ static enum hk_status check_tied_output(const struct opening *o)
                        "%s is not %s, though config.json has tie_word_embeddings",
                        hk_tensor_role_name_in_hf(HK_ROLE_OUTPUT),
                        hk_tensor_role_name_in_hf(HK_ROLE_EMBEDDING));
-    const size_t at = (size_t)(head - f->tensors);
-    f->tensor_count--;
-    memmove(&f->tensors[at], &f->tensors[at + 1], (f->tensor_count - at) * sizeof *f->tensors);
+    const size_t at = (size_t)(head - f->tensors), behind = --f->tensor_count - at;
+    memmove(&f->tensors[at], &f->tensors[at + 1], behind * sizeof *f->tensors);
+    if (f->how != NULL)
+        memmove(&f->how[at], &f->how[at + 1], behind * sizeof *f->how);
     return rebuild_indexes(f, o->err);
 }
 
@@ -194,7 +156,9 @@ static enum hk_status check_config_shape(const struct opening *o,
     if (hk_has_shape_of(t, wanted))
         return HK_OK;
     describe_shape(t, is);
-    if (wanted->rows > 0)
+    if (wanted->experts > 0)
+        snprintf(rows, sizeof rows, "%" PRIu64 " x %" PRIu64 " x ", wanted->experts, wanted->rows);
+    else if (wanted->rows > 0)
         snprintf(rows, sizeof rows, "%" PRIu64 " x ", wanted->rows);
     return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
                    "tensor %s is %s, but by config.json %s%" PRIu64, name, is, rows, wanted->cols);
@@ -204,14 +168,15 @@ static enum hk_status check_config_tensor(const struct opening *o,
                                           const struct hk_model_tensor *wanted)
 {
     char hf[HK_MAX_NAME + 1];
+    struct hk_tensor_place place;
     const struct hk_tensor *t = hk_tensor_find(o->f, wanted->name);
     if (t == NULL && wanted->optional)
         return HK_OK;
-    enum hk_status st = hk_name_to_hf(
-        o->c.family, o->c.model.layers,
-        (struct hk_bytes){(const uint8_t *)wanted->name, strlen(wanted->name)}, hf, o->err);
+    enum hk_status st = hk_tensor_place_find(o->c.family, o->c.model.layers,
+                                             hk_bytes_of(wanted->name), true, &place, o->err);
     if (st != HK_OK)
         return st;
+    hk_tensor_place_name(&place, false, hf);
     return t != NULL ? check_config_shape(o, wanted, t, hf)
                      : hk_fail(o->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", hf);
 }
@@ -227,7 +192,7 @@ static enum hk_status check_config_tensors(const struct opening *o)
 
 static enum hk_status read_weight_tensors(const struct opening *o)
 {
-    enum hk_status st = rename_all_from_hf(o);
+    enum hk_status st = hk_hf_gather(o->f, &o->c, o->err);
     if (st == HK_OK)
         st = rebuild_indexes(o->f, o->err);
     if (st == HK_OK)

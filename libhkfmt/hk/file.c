@@ -116,6 +116,8 @@ void hk_close(struct hk_file **file)
     free(f->parts);
     free(f->kvs);
     free(f->tensors);
+    free(f->sources);
+    free(f->how);
     free(f->records);
     free(f);
     *file = NULL;
@@ -182,8 +184,10 @@ const struct hk_tensor *hk_tensor_at(const struct hk_file *f, size_t i)
 static struct hk_bytes mapped_section(const struct hk_file *f, const struct hk_tensor *t,
                                       uint64_t offset, uint64_t size)
 {
+    if (f->stream != NULL || size == 0 || t->part == HK_NO_PART)
+        return (struct hk_bytes){0};
     const struct hk_part *part = &f->parts[t->part];
-    if (f->stream != NULL || size == 0 || (f->cut && !range_ok(offset, size, part->size)))
+    if (f->cut && !range_ok(offset, size, part->size))
         return (struct hk_bytes){0};
     return (struct hk_bytes){part->map + offset, (size_t)size};
 }
@@ -224,6 +228,16 @@ void hk_let_go(const struct hk_file *f, struct hk_bytes b)
         if (part->fd >= 0 && at >= map && at - map < part->size)
             hk_sys_forget(part->fd, (off_t)(at - map), (off_t)b.n);
     }
+}
+
+enum hk_status hk_refuse_made(const struct hk_tensor *t, struct hk_error *err)
+{
+    return t->part == HK_NO_PART
+               ? hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                         "tensor %.*s is made of several of the directory's: convert the "
+                         "directory to .hk first",
+                         HK_STR(t->name))
+               : HK_OK;
 }
 
 enum hk_status hk_refuse_cut(const struct hk_file *f, struct hk_error *err)

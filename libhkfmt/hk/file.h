@@ -30,7 +30,9 @@ struct hk_file {
     size_t kv_count;
     struct hk_tensor *tensors;
     size_t tensor_count;
-    struct hk_how *how; /* of a view (convert/view.h): where the bytes of each tensor come from */
+    struct hk_how *how; /* of a view, or of a directory where some tensors are made on the way
+                           (convert/view.h): where the bytes of each tensor come from */
+    struct hk_tensor *sources;    /* of such a directory: the tensors of its weights */
     const struct hk_file *origin; /* of a view: the open file whose records it has */
     bool without_appendix;        /* a view that leaves the records behind */
     struct hk_record *records;
@@ -52,8 +54,14 @@ enum hk_status hk_map_fd(struct hk_part *out, int fd, struct hk_error *err);
 enum hk_status hk_map_path(struct hk_part *out, const char *path, struct hk_error *err);
 void hk_unmap(struct hk_part *part);
 
+/* HK_E_UNSUPPORTED where T lies in no file as it is. */
+enum hk_status hk_refuse_made(const struct hk_tensor *t, struct hk_error *err);
 /* HK_E_USE where F is cut, which payloads are not taken of. */
 enum hk_status hk_refuse_cut(const struct hk_file *f, struct hk_error *err);
+
+/* struct hk_tensor.part of one that lies in no file as it is: hk_tensor_data() gives nothing of it.
+ */
+#define HK_NO_PART UINT32_MAX
 
 /* A file of one part, which it takes over (released on failure). NULL: out of memory. */
 struct hk_file *hk_file_of(struct hk_part *part);

@@ -189,6 +189,8 @@ static enum hk_status plan_tensor_hash(struct plan *p, size_t i, struct hk_error
     const struct hk_file *f = p->f;
     struct hk_bytes bytes[SECTIONS];
     enum hk_status st = hk_tensor_resolve(f, &f->tensors[i], &p->owners[i], err);
+    if (st == HK_OK)
+        st = hk_refuse_made(p->owners[i], err);
     if (st != HK_OK)
         return st;
     size_t owner = (size_t)(p->owners[i] - f->tensors);

@@ -97,6 +97,15 @@ static const struct hk_family families[] = {
         .config_epsilon = 1e-5,
         .epsilon_field = "norm_epsilon",
     },
+    {
+        .model_type = "qwen3_moe",
+        .class_name = "Qwen3MoeForCausalLM",
+        .architecture = "qwen3moe",
+        .tensors = HK_HAS_QK_NORM | HK_HAS_EXPERTS,
+        .window = 4096,
+        .experts_add_up = true,
+        .config_epsilon = 1e-6,
+    },
 };
 /* clang-format on */
 

@@ -12,7 +12,8 @@ enum { MAX_SIZE = 1 << 20, MAX_CONTEXT = 1 << 30 };
 struct params_reading {
     const struct hk_key_source *s;
     const char *architecture;
-    bool runs; /* HK_PARAMS_TO_RUN */
+    bool runs;     /* not HK_PARAMS_TO_KNOW */
+    bool converts; /* HK_PARAMS_TO_CONVERT */
     struct hk_error *err;
     enum hk_status st; /* of the first failure: after it nothing is read */
 };
@@ -152,11 +153,39 @@ static bool read_row_order(struct params_reading *r, bool fallback)
 /* What is not run is never reported as broken: it comes first. */
 static void read_features(struct params_reading *r, struct hk_model_params *p)
 {
-    p->experts = read_feature_count(r, HK_KEY_EXPERT_COUNT, "mixtures of experts are");
     p->causal = read_causal(r);
     p->rope.kind = read_scaling_kind(r);
     p->rope.log_multiplier = read_log_multiplier(r);
     p->halves = read_row_order(r, !p->family->pairs_in_gguf);
+}
+
+/* ---- experts ---- */
+
+static bool read_flag_param(struct params_reading *r, enum hk_model_key key, bool fallback)
+{
+    const struct hk_kv *kv = find_param(r, key);
+    bool v = fallback;
+    if (r->st == HK_OK && kv != NULL)
+        r->st = hk_kv_bool(kv, &v, r->err);
+    return v;
+}
+
+static void read_experts(struct params_reading *r, struct hk_model_params *p)
+{
+    const bool has = (p->family->tensors & HK_HAS_EXPERTS) != 0;
+    if (!has || !r->converts)
+        p->experts = read_feature_count(r, HK_KEY_EXPERT_COUNT, "mixtures of experts are");
+    if (!has)
+        return;
+    p->experts = read_size_param(r, HK_KEY_EXPERT_COUNT, 0);
+    p->experts_used = read_size_param(r, HK_KEY_EXPERT_USED_COUNT, 0);
+    p->expert_ffn = read_size_param(r, HK_KEY_EXPERT_FFN_LENGTH, 0);
+    p->experts_add_up = read_flag_param(r, HK_KEY_EXPERT_WEIGHTS_NORM, p->family->experts_add_up);
+    if (r->st == HK_OK && p->experts_used > p->experts)
+        r->st = hk_fail(r->err, HK_E_RANGE, HK_NO_OFFSET,
+                        "key %s is %u, above the %lld experts that there are",
+                        hk_key_text(r->architecture, HK_KEY_EXPERT_USED_COUNT).s, p->experts_used,
+                        (long long)p->experts);
 }
 
 /* ---- sizes ---- */
@@ -320,7 +349,10 @@ enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use 
                               struct hk_model_params *out, struct hk_error *err)
 {
     struct hk_model_params p = {0};
-    struct params_reading r = {.s = s, .runs = use == HK_PARAMS_TO_RUN, .err = err};
+    struct params_reading r = {.s = s,
+                               .runs = use != HK_PARAMS_TO_KNOW,
+                               .converts = use == HK_PARAMS_TO_CONVERT,
+                               .err = err};
     r.st = hk_family_read(s, &p.family, &p.architecture, err);
     if (r.st != HK_OK)
         return r.st;
@@ -329,6 +361,7 @@ enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use 
     p.activation = p.family->activation;
     read_features(&r, &p);
     read_model_sizes(&r, &p);
+    read_experts(&r, &p);
     read_head_sizes(&r, &p);
     read_rope_params(&r, &p);
     read_windows(&r, &p);

@@ -16,6 +16,7 @@ enum { /* tensors that the layers of a family have, each required there and an e
        HK_HAS_ALL_BIASES = 1 << 4,   /* of all matrices but embedding and head, and of norms */
        HK_HAS_NO_PRE_NORMS = 1 << 5,
        HK_HAS_NO_GATE = 1 << 6,
+       HK_HAS_EXPERTS = 1 << 7, /* in the place of the feed-forward part */
 };
 
 enum {                               /* fields of config.json that a family's class has */
@@ -39,6 +40,7 @@ struct hk_family {
     enum hk_activation activation;
     bool norms_less_one;   /* transformers has norms' weights less one */
     bool scales_embedding; /* by the root of hidden_size */
+    bool experts_add_up;   /* GGUF: weights of the chosen experts do, unless it says otherwise */
     unsigned config;       /* fields that others do not have */
     uint32_t head_dim;     /* where config.json has none; 0: hidden_size / num_attention_heads */
     bool ties;             /* likewise, tie_word_embeddings */
@@ -77,7 +79,10 @@ enum {                           /* of a key */
     X(EMBEDDING_LENGTH,     "embedding_length",                     SIZE) \
     X(FEED_FORWARD_LENGTH,  "feed_forward_length",                  SIZE) \
     X(VOCAB_SIZE,           "vocab_size",                           SIZE) \
-    X(EXPERT_COUNT,         "expert_count",                         READ) \
+    X(EXPERT_COUNT,         "expert_count",                         SIZE) \
+    X(EXPERT_USED_COUNT,    "expert_used_count",                    SIZE) \
+    X(EXPERT_FFN_LENGTH,    "expert_feed_forward_length",           SIZE) \
+    X(EXPERT_WEIGHTS_NORM,  "expert_weights_norm",                  SIZE) \
     X(HEAD_COUNT,           "attention.head_count",                 SIZE) \
     X(HEAD_COUNT_KV,        "attention.head_count_kv",              SIZE) \
     X(KEY_LENGTH,           "attention.key_length",                 SIZE) \
@@ -152,8 +157,9 @@ enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_fam
 enum hk_model_key hk_epsilon_key(const struct hk_family *family);
 
 enum hk_params_use {
-    HK_PARAMS_TO_RUN,  /* refuse what is not run; what has no default must be there */
-    HK_PARAMS_TO_KNOW, /* sizes that are absent are 0 */
+    HK_PARAMS_TO_RUN,     /* refuse what is not run; what has no default must be there */
+    HK_PARAMS_TO_CONVERT, /* likewise, but for experts */
+    HK_PARAMS_TO_KNOW,    /* sizes that are absent are 0 */
 };
 enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use use,
                               struct hk_model_params *out, struct hk_error *err);
@@ -192,6 +198,8 @@ enum hk_extent {
     HK_EXTENT_MIXED,   /* heads * value_dim */
     HK_EXTENT_HEAD,    /* key_dim */
     HK_EXTENT_PAIRS,   /* rope_dims / 2 */
+    HK_EXTENT_EXPERTS,
+    HK_EXTENT_EXPERT_FFN,
 };
 
 enum hk_rotates { HK_ROTATES_NOT, HK_ROTATES_QUERIES, HK_ROTATES_KEYS };
@@ -199,12 +207,15 @@ enum hk_rotates { HK_ROTATES_NOT, HK_ROTATES_QUERIES, HK_ROTATES_KEYS };
 struct hk_tensor_row { /* a tensor that models have, once or in each layer */
     enum hk_tensor_role role;
     const char *gguf;   /* its name, behind "blk.N." if LAYER */
-    const char *hf;     /* likewise, behind "model.layers.N."; NULL: transformers has none */
+    const char *hf;     /* likewise, behind "model.layers.N."; NULL: transformers has none. Of a
+                           tensor an expert, "*" stands for the expert's number */
     unsigned needs;     /* of hk_family.tensors; 0: every family has it, but for those with... */
     unsigned without;   /* ...any of these */
     uint8_t rows, cols; /* enum hk_extent */
     uint8_t rotates;    /* enum hk_rotates */
     bool layer, optional;
+    bool experts;      /* ROWS times COLS an expert, in a stack */
+    bool wide_in_gguf; /* a matrix that llama.cpp needs in f32 */
 };
 const struct hk_tensor_row *hk_tensor_row(size_t i); /* NULL past the last */
 /* Whether models of FAMILY have it. */
@@ -216,14 +227,32 @@ const char *hk_tensor_role_name(enum hk_tensor_role role);
 const char *hk_tensor_role_name_in_hf(enum hk_tensor_role role);
 uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent);
 
+/* Whether transformers has the stack as a tensor an expert. */
+bool hk_tensor_row_by_expert(const struct hk_tensor_row *row);
+
+struct hk_tensor_place { /* of a tensor in a model */
+    const struct hk_tensor_row *row;
+    uint32_t layer, expert; /* 0 where it is of none */
+};
+/* Where NAME, as GGUF (and .hk) or transformers have it, belongs. HK_E_UNSUPPORTED: it is no tensor
+ * of FAMILY, whose layers are counted from 0 to LAYERS - 1. */
+enum hk_status hk_tensor_place_find(const struct hk_family *family, uint32_t layers,
+                                    struct hk_bytes name, bool gguf, struct hk_tensor_place *out,
+                                    struct hk_error *err);
+/* The name of it, or of the stack that it is a slice of, to OUT (HK_MAX_NAME + 1 bytes). */
+void hk_tensor_place_name(const struct hk_tensor_place *place, bool gguf, char *out);
+
 /* Write the other name of NAME, terminated, to OUT (HK_MAX_NAME + 1 bytes). HK_E_UNSUPPORTED: it is
- * no tensor of FAMILY, whose layers are counted from 0 to LAYERS - 1. */
+ * no tensor of FAMILY, or that of one expert, which has no name in a .hk. */
 enum hk_status hk_name_from_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes hf,
                                char *out, struct hk_error *err);
 enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes gguf,
                              char *out, struct hk_error *err);
 /* Heads of the tensor called GGUF, queries or keys, whose rows rotate; 0 of any other. */
 uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf);
+
+/* Whether llama.cpp needs the matrix called GGUF in f32. */
+bool hk_tensor_is_wide_in_gguf(struct hk_bytes gguf);
 
 bool hk_has_shape_of(const struct hk_tensor *t, const struct hk_model_tensor *wanted);
 /* Whether A and B of F are alike in all but their names, bytes and all. */

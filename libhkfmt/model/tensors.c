@@ -2,15 +2,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "libhkfmt/hk/file.h"
 #include "libhkfmt/model/model.h"
 
 enum { NO, QUERIES = HK_ROTATES_QUERIES, KEYS = HK_ROTATES_KEYS };
 
 /* clang-format off */
 #define ONCE(role, gguf, hf, needs, without, rows, cols, optional) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional, false, false}
 #define LAYER(role, gguf, hf, needs, without, rows, cols, rotates) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false}
+#define ROUTER(role, gguf, hf, needs) \
+    {HK_ROLE_##role, gguf, hf, needs, 0, HK_EXTENT_EXPERTS, HK_EXTENT_HIDDEN, NO, true, false, false, true}
+/* A matrix an expert; * in a name stands for the expert's number. */
+#define EXPERTS(role, gguf, hf, needs, rows, cols) \
+    {HK_ROLE_##role, gguf, hf, needs, 0, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, true, false}
 
 enum {
     BIAS = HK_HAS_QKV_BIAS,
@@ -20,6 +26,8 @@ enum {
     ALL_BIASES = HK_HAS_ALL_BIASES,
     NO_PRE = HK_HAS_NO_PRE_NORMS,
     NO_GATE = HK_HAS_NO_GATE,
+    EXP = HK_HAS_EXPERTS,
+    OTHER_FFN = HK_HAS_NO_GATE | HK_HAS_EXPERTS,
 };
 
 static const struct hk_tensor_row tensor_rows[] = {
@@ -48,14 +56,18 @@ static const struct hk_tensor_row tensor_rows[] = {
     LAYER(FFN_NORM,        "ffn_norm.weight",            "post_attention_layernorm.weight",  0,          POST,    ONE,     HIDDEN, NO),
     LAYER(FFN_NORM,        "ffn_norm.weight",            "pre_feedforward_layernorm.weight", POST,       NO_PRE,  ONE,     HIDDEN, NO),
     LAYER(FFN_NORM_BIAS,   "ffn_norm.bias",              "post_attention_layernorm.bias",    ALL_BIASES, 0,       ONE,     HIDDEN, NO),
-    LAYER(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          NO_GATE, FFN,     HIDDEN, NO),
-    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.up_proj.weight",               0,          NO_GATE, FFN,     HIDDEN, NO),
+    LAYER(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          OTHER_FFN, FFN,     HIDDEN, NO),
+    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.up_proj.weight",               0,          OTHER_FFN, FFN,     HIDDEN, NO),
     LAYER(FFN_UP,          "ffn_up.weight",              "mlp.c_fc.weight",                  NO_GATE,    0,       FFN,     HIDDEN, NO),
     LAYER(FFN_UP_BIAS,     "ffn_up.bias",                "mlp.c_fc.bias",                    ALL_BIASES, 0,       ONE,     FFN,    NO),
-    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.down_proj.weight",             0,          NO_GATE, HIDDEN,  FFN,    NO),
+    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.down_proj.weight",             0,          OTHER_FFN, HIDDEN,  FFN,    NO),
     LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                NO_GATE,    0,       HIDDEN,  FFN,    NO),
     LAYER(FFN_DOWN_BIAS,   "ffn_down.bias",              "mlp.c_proj.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_feedforward_layernorm.weight", POST,      0,       ONE,     HIDDEN, NO),
+    ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.gate.weight",                  EXP),
+    EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "mlp.experts.*.gate_proj.weight",   EXP,                 EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "mlp.experts.*.up_proj.weight",     EXP,                 EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "mlp.experts.*.down_proj.weight",   EXP,                 HIDDEN,  EXPERT_FFN),
 };
 /* clang-format on */
 
@@ -105,52 +117,96 @@ const char *hk_tensor_role_name_in_hf(enum hk_tensor_role role)
     return row_of_role(role)->hf;
 }
 
-/* "PREFIX12.REST" becomes REST and 12. One spelling a number: no zeros in front. */
-static bool take_layer(struct hk_bytes *name, const char *prefix, uint32_t *layer)
+/* "PREFIX12.REST", whose prefix is the N bytes at PREFIX, becomes REST and 12. One spelling a
+ * number: no zeros in front. */
+static bool take_numbered(struct hk_bytes *name, const char *prefix, size_t n, uint32_t *number)
 {
-    size_t at = strlen(prefix);
-    if (name->n <= at || memcmp(name->p, prefix, at) != 0)
+    size_t at = n;
+    if (name->n <= at || memcmp(name->p, prefix, n) != 0)
         return false;
-    const size_t first = at;
-    uint32_t n = 0;
-    for (; at < name->n && at - first < 9 && name->p[at] >= '0' && name->p[at] <= '9'; at++)
-        n = n * 10 + (uint32_t)(name->p[at] - '0');
-    if (at == first || at == name->n || name->p[at] != '.' ||
-        (name->p[first] == '0' && at > first + 1))
+    uint32_t v = 0;
+    for (; at < name->n && at - n < 9 && name->p[at] >= '0' && name->p[at] <= '9'; at++)
+        v = v * 10 + (uint32_t)(name->p[at] - '0');
+    if (at == n || at == name->n || name->p[at] != '.' || (name->p[n] == '0' && at > n + 1))
         return false;
-    *layer = n;
+    *number = v;
     *name = (struct hk_bytes){name->p + at + 1, name->n - at - 1};
     return true;
 }
 
-/* The row of NAME and its layer, 0 where it is in none; NULL: no tensor of FAMILY (NULL: of
- * any) has that name. */
-static const struct hk_tensor_row *find_tensor_row(const struct hk_family *family,
-                                                   struct hk_bytes name, bool gguf, uint32_t *layer)
+/* Whether NAME is what OWN says, which may have a * in the place of an expert's number. */
+static bool is_named_as(struct hk_bytes name, const char *own, uint32_t *expert)
 {
-    *layer = 0;
-    const bool inner = take_layer(&name, layer_prefix(gguf), layer);
+    const char *star = own != NULL ? strchr(own, '*') : NULL;
+    if (star == NULL)
+        return own != NULL && hk_bytes_are(name, own);
+    return take_numbered(&name, own, (size_t)(star - own), expert) && hk_bytes_are(name, star + 2);
+}
+
+/* Where NAME belongs, layer and expert 0 where it is in none; false: no tensor of FAMILY (NULL: of
+ * any) has that name. */
+static bool find_tensor_place(const struct hk_family *family, struct hk_bytes name, bool gguf,
+                              struct hk_tensor_place *out)
+{
+    const char *prefix = layer_prefix(gguf);
+    struct hk_tensor_place place = {0};
+    const bool inner = take_numbered(&name, prefix, strlen(prefix), &place.layer);
     for (size_t i = 0; i < TENSOR_ROWS; i++) {
         const char *own = gguf ? tensor_rows[i].gguf : tensor_rows[i].hf;
-        if (tensor_rows[i].layer == inner && own != NULL && hk_bytes_are(name, own) &&
-            (family == NULL || hk_tensor_row_is_of(&tensor_rows[i], family)))
-            return &tensor_rows[i];
+        if (tensor_rows[i].layer == inner && is_named_as(name, own, &place.expert) &&
+            (family == NULL || hk_tensor_row_is_of(&tensor_rows[i], family))) {
+            place.row = &tensor_rows[i];
+            *out = place;
+            return true;
+        }
     }
-    return NULL;
+    return false;
+}
+
+bool hk_tensor_row_by_expert(const struct hk_tensor_row *row)
+{
+    return row->hf != NULL && strchr(row->hf, '*') != NULL;
+}
+
+enum hk_status hk_tensor_place_find(const struct hk_family *family, uint32_t layers,
+                                    struct hk_bytes name, bool gguf, struct hk_tensor_place *out,
+                                    struct hk_error *err)
+{
+    struct hk_tensor_place place;
+    if (!find_tensor_place(family, name, gguf, &place) || place.layer >= layers ||
+        place.row->hf == NULL)
+        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                       "tensor %.*s has no place in a %s model of %u layers", HK_STR(name),
+                       family->model_type, layers);
+    *out = place;
+    return HK_OK;
+}
+
+void hk_tensor_place_name(const struct hk_tensor_place *place, bool gguf, char *out)
+{
+    char name[HK_MAX_NAME + 1];
+    hk_tensor_row_name(place->row, place->layer, gguf, name);
+    const char *star = strchr(name, '*');
+    if (star == NULL)
+        snprintf(out, HK_MAX_NAME + 1, "%s", name);
+    else
+        snprintf(out, HK_MAX_NAME + 1, "%.*s%u%s", (int)(star - name), name, place->expert,
+                 star + 1);
 }
 
 static enum hk_status translate_tensor_name(const struct hk_family *family, uint32_t layers,
                                             struct hk_bytes name, bool gguf, char *out,
                                             struct hk_error *err)
 {
-    uint32_t layer;
-    const struct hk_tensor_row *row = find_tensor_row(family, name, gguf, &layer);
-    if (row == NULL || layer >= layers || row->hf == NULL)
-        return hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
-                       "tensor %.*s has no place in a %s model of %u layers", HK_STR(name),
-                       family->model_type, layers);
-    hk_tensor_row_name(row, layer, !gguf, out);
-    return HK_OK;
+    struct hk_tensor_place place;
+    enum hk_status st = hk_tensor_place_find(family, layers, name, gguf, &place, err);
+    if (st == HK_OK && hk_tensor_row_by_expert(place.row))
+        st = hk_fail(err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                     "tensor %.*s: the matrix of one expert is not a tensor of its own",
+                     HK_STR(name));
+    if (st == HK_OK)
+        hk_tensor_row_name(place.row, place.layer, !gguf, out);
+    return st;
 }
 
 enum hk_status hk_name_from_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes hf,
@@ -167,11 +223,16 @@ enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, st
 
 uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf)
 {
-    uint32_t layer;
-    const struct hk_tensor_row *row = find_tensor_row(p->family, gguf, true, &layer);
-    if (row == NULL || row->rotates == HK_ROTATES_NOT)
+    struct hk_tensor_place place;
+    if (!find_tensor_place(p->family, gguf, true, &place) || place.row->rotates == HK_ROTATES_NOT)
         return 0;
-    return row->rotates == HK_ROTATES_KEYS ? p->kv_heads : p->heads;
+    return place.row->rotates == HK_ROTATES_KEYS ? p->kv_heads : p->heads;
+}
+
+bool hk_tensor_is_wide_in_gguf(struct hk_bytes gguf)
+{
+    struct hk_tensor_place place;
+    return find_tensor_place(NULL, gguf, true, &place) && place.row->wide_in_gguf;
 }
 
 /* ---- shapes ---- */
@@ -197,6 +258,10 @@ uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent)
         return p->key_dim;
     case HK_EXTENT_PAIRS:
         return p->rope_dims / 2;
+    case HK_EXTENT_EXPERTS:
+        return (uint64_t)p->experts;
+    case HK_EXTENT_EXPERT_FFN:
+        return p->expert_ffn;
     case HK_EXTENT_ONE:
         break;
     }
@@ -227,6 +292,7 @@ bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at, struct hk
                                         .layer = (uint32_t)layer,
                                         .in_layer = in_layer,
                                         .optional = row->optional,
+                                        .experts = row->experts ? (uint64_t)p->experts : 0,
                                         .rows = hk_extent_of(p, row->rows),
                                         .cols = hk_extent_of(p, row->cols)};
         hk_tensor_row_name(row, (uint32_t)layer, true, out->name);
@@ -237,9 +303,12 @@ bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at, struct hk
 
 bool hk_has_shape_of(const struct hk_tensor *t, const struct hk_model_tensor *wanted)
 {
-    return wanted->rows == 0
-               ? t->ndim == 1 && t->shape[0] == wanted->cols
-               : t->ndim == 2 && t->shape[0] == wanted->rows && t->shape[1] == wanted->cols;
+    const uint64_t all[] = {wanted->experts, wanted->rows, wanted->cols};
+    const unsigned first = wanted->rows == 0 ? 2 : wanted->experts == 0 ? 1 : 0;
+    bool same = t->ndim == 3 - first;
+    for (unsigned i = first; same && i < 3; i++)
+        same = t->shape[i - first] == all[i];
+    return same;
 }
 
 /* ---- one matrix for embedding and output ---- */
@@ -247,8 +316,9 @@ bool hk_has_shape_of(const struct hk_tensor *t, const struct hk_model_tensor *wa
 bool hk_tensors_are_equal(const struct hk_file *f, const struct hk_tensor *a,
                           const struct hk_tensor *b)
 {
-    return a->type == b->type && a->layout == b->layout && a->sparsity == b->sparsity &&
-           a->ndim == b->ndim && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+    return a->part != HK_NO_PART && b->part != HK_NO_PART && a->type == b->type &&
+           a->layout == b->layout && a->sparsity == b->sparsity && a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
            hk_bytes_equal(hk_tensor_data(f, a), hk_tensor_data(f, b)) &&
            hk_bytes_equal(hk_tensor_scales(f, a), hk_tensor_scales(f, b)) &&
            hk_bytes_equal(hk_tensor_residual(f, a), hk_tensor_residual(f, b));

@@ -20,7 +20,7 @@ keys() {
 # spelled: "KEY COUNT" for each key on standard input that is not spelled once.
 spelled() {
     while IFS= read -r key; do
-        pattern=$(printf '%s\n' "$key" | sed 's/\./[.]/g')
+        pattern=$(printf '%s\n' "$key" | sed 's/[.*]/[&]/g')
         count=$(grep -cE "(^|[^a-zA-Z0-9_.])$pattern([^a-zA-Z0-9_.]|[.]?$|[.][^a-zA-Z0-9_])" "$work/strings")
         [ "$count" -eq 1 ] || echo "$key $count"
     done
@@ -41,7 +41,7 @@ model_keys() {
 # spelled_behind_any: as spelled, also behind a dot.
 spelled_behind_any() {
     while IFS= read -r key; do
-        pattern=$(printf '%s\n' "$key" | sed 's/\./[.]/g')
+        pattern=$(printf '%s\n' "$key" | sed 's/[.*]/[&]/g')
         count=$(grep -cE "(^|[^a-zA-Z0-9_])$pattern([^a-zA-Z0-9_.]|[.]?$|[.][^a-zA-Z0-9_])" "$work/strings")
         [ "$count" -eq 1 ] || echo "$key $count"
     done
@@ -58,7 +58,7 @@ none 'no key of a rope is spelled that the table does not list' \
 
 # Names of tensors, as GGUF and transformers have them, and of classes.
 tensor_names() {
-    sed -nE '/^ *(ONCE|LAYER)\([A-Z_]+,/p' libhkfmt/model/tensors.c | grep -oE '"[a-z_.]+"' | tr -d '"'
+    sed -nE '/^ *(ONCE|LAYER|ROUTER|EXPERTS)\([A-Z_]+,/p' libhkfmt/model/tensors.c | grep -oE '"[a-z_.*]+"' | tr -d '"'
 }
 class_names() {
     sed -nE 's/^ *\.class_name = "([A-Za-z0-9]+)",.*/\1/p' libhkfmt/model/families.c
