@@ -9,6 +9,7 @@
 #include "kernels/levels.h"
 #include "kernels/tmpl/level.h"
 #include "kernels/x86/amx_tiles.h"
+#include "kernels/x86/crossovers.h"
 
 struct tokens {
     size_t tiles;    /* of sixteen tokens; an even number */
@@ -123,7 +124,7 @@ static inline void tokens_to_tiles(const struct tokens *s, const struct hkk_acts
 static void FN(quantize)(const struct hkk_acts *a, size_t first, size_t n)
 {
     hkk_avx512.quantize(a, first, n);
-    if (a->tiles == NULL || a->n < TILES_FROM)
+    if (a->tiles == NULL || a->n < AMX_TILES_FROM)
         return;
     struct tokens s = tokens_in(a, a->tiles);
     tokens_to_tiles(&s, a, first, n);

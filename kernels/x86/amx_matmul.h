@@ -97,7 +97,7 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
                            const struct hkk_acts *a, float *y, size_t stride, char *scratch,
                            const struct shape *shape, pack_fn *pack)
 {
-    if (a->n < crossover_or(crossovers[type].amx, TILES_FROM)) {
+    if (a->n < crossovers[type].amx) {
         hkk_avx512.matmul[type](w, row0, rows, a, y, stride, scratch);
         return;
     }
@@ -126,10 +126,8 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
     {                                                                                              \
         const struct plan f = {__VA_ARGS__};                                                       \
         size_t blocks = p->a->blocks - b < 8 ? p->a->blocks - b : 8;                               \
-        for (size_t r = 0; r < count; r++)                                                         \
-            pack_small(p->packed, out, r, row + r * row_bytes, b, blocks, HKK_##SYMBOL,            \
-                       sizeof(struct hk_##type), f, codes_##type);                                 \
-        transpose_small(p->packed, out, 8);                                                        \
+        pack_small(p->packed, out, row + b * sizeof(struct hk_##type), row_bytes, count, blocks,   \
+                   HKK_##SYMBOL, sizeof(struct hk_##type), f);                                     \
     }                                                                                              \
     MATMUL(type, SYMBOL, shape)
 
@@ -165,10 +163,17 @@ MATMUL(nvfp4, NVFP4, nvfp4)
                                 size_t row_bytes, size_t count, size_t b, struct rows *out)        \
     {                                                                                              \
         const struct plan f = {__VA_ARGS__};                                                       \
-        for (size_t r = 0; r < count; r++)                                                         \
-            pack_super(p->packed, out, r, row + r * row_bytes + b * sizeof(struct hk_##type), f,   \
-                       codes_##type);                                                              \
-        transpose_super(p->packed, out, f);                                                        \
+        const size_t size = sizeof(struct hk_##type);                                              \
+        struct turned s;                                                                           \
+        row += b * size;                                                                           \
+        if (is_turned(HKK_##SYMBOL)) {                                                             \
+            pack_turned(p->packed, out, row, row_bytes, count, HKK_##SYMBOL, size, &s);            \
+        } else {                                                                                   \
+            for (size_t r = 0; r < count; r++)                                                     \
+                pack_super(p->packed, out, r, row + r * row_bytes, f, codes_##type);               \
+            transpose_super(p->packed, out, &s);                                                   \
+        }                                                                                          \
+        scale_super(out, &s, f);                                                                   \
     }                                                                                              \
     MATMUL(type, SYMBOL, shape)
 

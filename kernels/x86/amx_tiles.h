@@ -8,11 +8,6 @@
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-enum {
-    TILES_FROM = 6
-}; /* fewer tokens are multiplied without tiles; crossovers.h has some
-      types that want more */
-
 /* What LDTILECFG reads. */
 struct tile_config {
     uint8_t palette, start_row, reserved[14];

@@ -5,7 +5,9 @@
 #define HKK_X86_AMX_WEIGHTS_H
 
 #include "kernels/x86/amx_tiles.h"
-#include "kernels/x86/few.h"
+#include "kernels/x86/turn_512.h"
+
+#include "kernels/x86/turn.h"
 
 /* What a type's codes are, and whether products of value and scale need a second byte. */
 struct plan {
@@ -40,20 +42,28 @@ ALWAYS void transpose_codes(const struct packed *p, size_t column, __m512i v[16]
 
 /* ---- blocks of 32 ---- */
 
-ALWAYS void pack_small(struct packed *p, struct rows *w, size_t r, const uint8_t *row, size_t b,
-                       size_t blocks, unsigned type, size_t size, struct plan f, small_fn *codes)
+/* COUNT rows at ROW, of which BYTES bytes are wanted, or a copy of them with as many zeros as rows
+ * are missing. */
+ALWAYS const uint8_t *sixteen_rows(struct packed *p, const uint8_t *row, size_t *row_bytes,
+                                   size_t bytes, size_t count)
 {
-    const __m256i offset = _mm256_set1_epi8((char)f.offset);
+    if (count == LANES)
+        return row;
+    copy_rows(p->code[0], row, *row_bytes, bytes, count);
+    *row_bytes = bytes;
+    return p->code[0];
+}
+
+/* BLOCKS blocks of COUNT rows at ROW. */
+ALWAYS void pack_small(struct packed *p, struct rows *w, const uint8_t *row, size_t row_bytes,
+                       size_t count, size_t blocks, unsigned type, size_t size, struct plan f)
+{
+    const struct code_place o = {(uint8_t *)w->pairs, 64, 16 * 64, false,
+                                 f.is_signed ? 128 : f.offset};
+    row = sixteen_rows(p, row, &row_bytes, blocks * size, count);
 #pragma GCC unroll 1
-    for (size_t k = 0; k < blocks; k++) {
-        const uint8_t *block = row + (b + k) * size;
-        __m256i c = codes(block);
-        _mm256_storeu_si256((void *)(p->code[r] + 32 * k),
-                            f.is_signed ? c : _mm256_sub_epi8(c, offset));
-        w->d[k][r] = small_scale(block, type);
-        if (f.minimums)
-            w->m[k][r] = le_half(block + 2);
-    }
+    for (size_t k = 0; k < blocks; k++)
+        turn_small(row + k * size, row_bytes, type, &o, k, w->d[k], w->m[k]);
 }
 
 /* Blocks of 32 from B on, which is the first or the third of a block of 64. */
@@ -103,6 +113,15 @@ ALWAYS void pack_super(struct packed *p, struct rows *w, size_t r, const uint8_t
     }
 }
 
+/* The same of COUNT rows at ROW at once. */
+ALWAYS void pack_turned(struct packed *p, struct rows *w, const uint8_t *row, size_t row_bytes,
+                        size_t count, unsigned type, size_t size, struct turned *s)
+{
+    const struct code_place o = {(uint8_t *)w->low, 64, 8 * 64, false, 0};
+    row = sixteen_rows(p, row, &row_bytes, size, count);
+    turn_super(row, row_bytes, type, &o, s, w->d[0], w->m[0]);
+}
+
 /* The lower or the upper 16 bits of each lane's number, twice as bf16, which holds it exactly. */
 ALWAYS __m512i twice_bf16(__m512i pair, int upper)
 {
@@ -133,20 +152,18 @@ ALWAYS void scale_group(struct rows *w, size_t g, __m512i pair, int upper, struc
     const __m512i second = _mm512_broadcast_i32x4(_mm_set_epi64x(one + 3 * row, one + 2 * row));
     __m512i a = _mm512_shuffle_epi8(pair, first), b = _mm512_shuffle_epi8(pair, second);
     const __m512i offset = _mm512_set1_epi16((short)(f.is_signed ? 128 : f.offset));
-    const __m512i zero = _mm512_setzero_si512(), top = _mm512_set1_epi8((char)0x80);
+    const __m512i zero = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (size_t k = 4 * g; k < 4 * g + 4; k++) {
         __m512i code = _mm512_load_si512(w->low[k]);
-        if (f.is_signed)
-            code = _mm512_xor_si512(code, top);
         __m512i even = _mm512_sub_epi16(_mm512_unpacklo_epi8(code, zero), offset);
         __m512i odd = _mm512_sub_epi16(_mm512_unpackhi_epi8(code, zero), offset);
         put_code_words(w, k, _mm512_mullo_epi16(even, a), _mm512_mullo_epi16(odd, b), f.high);
     }
 }
 
-/* From packed rows to tiles. */
-ALWAYS void transpose_super(const struct packed *p, struct rows *w, struct plan f)
+/* From packed rows to codes with rows in lanes. */
+ALWAYS void transpose_super(const struct packed *p, struct rows *w, struct turned *s)
 {
     __m512i v[16];
 #pragma GCC unroll 1
@@ -162,11 +179,21 @@ ALWAYS void transpose_super(const struct packed *p, struct rows *w, struct plan 
     transpose_16(v);
 #pragma GCC unroll 8
     for (size_t j = 0; j < 8; j++) {
-        scale_group(w, 2 * j, v[j], 0, f);
-        scale_group(w, 2 * j + 1, v[j], 1, f);
+        s->scale[j] = v[j];
+        s->min[j] = v[8 + j];
+    }
+}
+
+/* From codes to tiles. */
+ALWAYS void scale_super(struct rows *w, const struct turned *s, struct plan f)
+{
+#pragma GCC unroll 8
+    for (size_t j = 0; j < 8; j++) {
+        scale_group(w, 2 * j, s->scale[j], 0, f);
+        scale_group(w, 2 * j + 1, s->scale[j], 1, f);
         if (f.minimums) {
-            _mm512_store_si512(w->min[2 * j], twice_bf16(v[8 + j], 0));
-            _mm512_store_si512(w->min[2 * j + 1], twice_bf16(v[8 + j], 1));
+            _mm512_store_si512(w->min[2 * j], twice_bf16(s->min[j], 0));
+            _mm512_store_si512(w->min[2 * j + 1], twice_bf16(s->min[j], 1));
         }
     }
 }

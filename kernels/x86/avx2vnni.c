@@ -7,5 +7,6 @@
 
 #include "kernels/x86/ints_256.h"
 #include "kernels/x86/part_256.h"
+#include "kernels/x86/turn_256.h"
 
 #include "kernels/x86/level.h"

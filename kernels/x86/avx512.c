@@ -8,5 +8,6 @@
 #include "kernels/x86/few_512_types.h"
 #include "kernels/x86/ints_512.h"
 #include "kernels/x86/part_512.h"
+#include "kernels/x86/turn_512.h"
 
 #include "kernels/x86/level.h"

@@ -81,6 +81,10 @@ static inline __m256i codes_iq4_nl(const uint8_t *block)
     return look_up(load16(hk_iq4_nl_values), nibbles32(b->qs));
 }
 
+/* iq4_nl's values plus 128, as q8_0's after their sign is flipped. */
+static const uint8_t iq4_nl_codes[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                         129, 141, 153, 166, 181, 197, 217, 241};
+
 /* Doubled E2M1 values plus 12. */
 static const int8_t e2m1_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 

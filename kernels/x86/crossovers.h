@@ -1,25 +1,26 @@
-/* From how many tokens on a product is made of tiles; fewer share what is unpacked of sixteen rows
- * (few_512*.h). MEASUREMENTS.md has the times that these come from. */
+/* From how many tokens on a product is made of tiles at each level; fewer are multiplied one by one
+ * straight from the packed blocks (few.h, few_512*.h), or for amx as avx512 does. MEASUREMENTS.md
+ * says how these were found. */
 #ifndef HKK_X86_CROSSOVERS_H
 #define HKK_X86_CROSSOVERS_H
 
 #include "kernels/kernels.h"
 
 struct crossover {
-    uint8_t avx512, amx;
+    uint8_t avx2, avx2vnni, avx512, amx;
 };
 
-/* Types that are not here unpack for each token, or have no products for few tokens. */
 static const struct crossover crossovers[HKK_TYPES] = {
-    [HKK_Q4_0] = {17, 13},  [HKK_Q4_1] = {17, 13},   [HKK_Q5_0] = {17, 13},  [HKK_Q5_1] = {17, 13},
-    [HKK_Q8_0] = {16, 13},  [HKK_IQ4_NL] = {17, 13}, [HKK_MXFP4] = {17, 13}, [HKK_Q2_K] = {17, 9},
-    [HKK_Q3_K] = {13, 9},   [HKK_Q4_K] = {17, 9},    [HKK_Q5_K] = {16, 9},   [HKK_Q6_K] = {16, 9},
-    [HKK_IQ4_XS] = {16, 9}, [HKK_TQ1_0] = {17, 9},   [HKK_TQ2_0] = {17, 9},
+    [HKK_Q4_0] = {2, 2, 2, 17},    [HKK_Q4_1] = {2, 2, 2, 17},   [HKK_Q5_0] = {2, 2, 2, 17},
+    [HKK_Q5_1] = {2, 2, 2, 17},    [HKK_Q8_0] = {2, 2, 2, 17},   [HKK_IQ4_NL] = {2, 2, 2, 17},
+    [HKK_MXFP4] = {2, 2, 2, 17},   [HKK_NVFP4] = {4, 4, 4, 17},  [HKK_Q2_K] = {2, 2, 2, 17},
+    [HKK_Q3_K] = {2, 2, 2, 17},    [HKK_Q4_K] = {2, 2, 2, 17},   [HKK_Q5_K] = {2, 2, 2, 17},
+    [HKK_Q6_K] = {2, 2, 2, 17},    [HKK_IQ1_S] = {4, 4, 4, 17},  [HKK_IQ1_M] = {4, 4, 4, 17},
+    [HKK_IQ2_XXS] = {4, 4, 4, 17}, [HKK_IQ2_XS] = {4, 4, 4, 17}, [HKK_IQ2_S] = {4, 4, 4, 17},
+    [HKK_IQ3_XXS] = {4, 4, 4, 17}, [HKK_IQ3_S] = {4, 4, 4, 17},  [HKK_IQ4_XS] = {2, 2, 2, 17},
+    [HKK_TQ1_0] = {4, 4, 4, 17},   [HKK_TQ2_0] = {2, 2, 2, 17},
 };
 
-static inline size_t crossover_or(uint8_t tokens, size_t otherwise)
-{
-    return tokens != 0 ? tokens : otherwise;
-}
+enum { AMX_TILES_FROM = 17 }; /* the least of them for amx */
 
 #endif

@@ -1,6 +1,5 @@
 /* Products for few tokens by AVX-512, straight from the packed blocks: sixteen rows at a time,
- * whose sums end up in the lanes of one register; up to SHARED tokens meet what is unpacked once.
- * Rows 16 bytes wide share a register by fours (4L
+ * whose sums end up in the lanes of one register. Rows 16 bytes wide share a register by fours (4L
  * + i in its 128-bit lane L, for i = 0..3), such of 32 bytes by pairs; trees of sums then leave row
  * r in lane r. Meanwhile the next sixteen rows, which lie right behind, are fetched from memory. */
 #ifndef HKK_X86_FEW_512_H
@@ -14,14 +13,6 @@ struct rows_16 {
     size_t stride;
     __m512i at; /* their offsets */
 };
-
-enum { SHARED = 4 }; /* tokens that meet unpacked weights together */
-
-/* Token T + I of N, or the last one for those of SHARED that are not there. */
-ALWAYS size_t token_of_group(const struct hkk_acts *a, size_t t, int i, int n)
-{
-    return n < SHARED || t + (size_t)i < a->n ? t + (size_t)i : a->n - 1;
-}
 
 ALWAYS __m512i offsets_16(size_t stride)
 {
@@ -83,16 +74,11 @@ ALWAYS size_t first_of_pair(size_t i)
     return i < 4 ? i : i + 4;
 }
 
-/* Lane r is the sum of row r's half: of the pairs 0..3 in A, of 4..7 in B. */
-ALWAYS __m512i join_pairs(__m512i a, __m512i b)
-{
-    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
-}
-
 /* Lane r is the sum of row r's half of its pair's register. */
 ALWAYS __m512i sums_of_pairs(const __m512i v[8])
 {
-    return join_pairs(sums_of_4(v), sums_of_4(v + 4));
+    __m512i a = sums_of_4(v), b = sums_of_4(v + 4);
+    return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd));
 }
 
 /* gcc's gather is a macro at -O0, with a conversion of its own. */
@@ -154,11 +140,10 @@ ALWAYS __m512i fifth_bits_512(__m512i codes, __m512i words, int i, int upper)
     return _mm512_mask_add_epi8(codes, set, codes, bytes_512(16));
 }
 
-/* Products of N tokens' FIRST and SECOND with blocks of sixteen bytes of nibbles at P. With table,
- * they index codes; with BITS, a fifth bit is in each row's word. */
-ALWAYS void nibble_dots_16(const uint8_t *p, size_t stride, const __m512i *first,
-                           const __m512i *second, int n, const int8_t *table, const __m512i *bits,
-                           __m512i (*v)[4])
+/* Products with blocks of sixteen bytes of nibbles at P. With table, they index codes; with BITS, a
+ * fifth bit is in each row's word. */
+ALWAYS void nibble_dots_16(const uint8_t *p, size_t stride, __m512i first, __m512i second,
+                           const int8_t *table, const __m512i *bits, __m512i v[4])
 {
     const __m512i low = bytes_512(15);
 #pragma GCC unroll 4
@@ -175,77 +160,43 @@ ALWAYS void nibble_dots_16(const uint8_t *p, size_t stride, const __m512i *first
             a = fifth_bits_512(a, *bits, i, 0);
             b = fifth_bits_512(b, *bits, i, 1);
         }
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++) {
-            v[t][i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), a, first[t]);
-            v[t][i] = keep_order_512(_mm512_dpbusd_epi32(v[t][i], b, second[t]));
-        }
+        v[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), a, first);
+        v[i] = keep_order_512(_mm512_dpbusd_epi32(v[i], b, second));
     }
 }
 
-/* iq4_nl's values plus 128, as q8_0's after their sign is flipped. */
-static const uint8_t iq4_nl_codes[16] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                         129, 141, 153, 166, 181, 197, 217, 241};
-
-/* Pairs HALF .. HALF + 3 of rows, in the order of sums_of_4(). */
-ALWAYS void byte_dots_of_half(const uint8_t *p, size_t stride, size_t half, const __m512i *x, int n,
-                              __m512i *sums)
+ALWAYS __m512i byte_dots_16(const uint8_t *p, size_t stride, const int8_t *q)
 {
-    __m512i v[SHARED][4];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; i++) {
-        const uint8_t *a = p + first_of_pair(half + i) * stride;
+    const __m512i x = _mm512_broadcast_i64x4(load32(q));
+    __m512i v[8];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; i++) {
+        const uint8_t *a = p + first_of_pair(i) * stride;
         __m512i c = _mm512_xor_si512(two_rows(a, a + 4 * stride), bytes_512(0x80));
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++)
-            v[t][i] = keep_order_512(_mm512_dpbusd_epi32(_mm512_setzero_si512(), c, x[t]));
+        v[i] = keep_order_512(_mm512_dpbusd_epi32(_mm512_setzero_si512(), c, x));
     }
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        sums[t] = sums_of_4(v[t]);
+    return sums_of_pairs(v);
 }
 
-ALWAYS void byte_dots_16(const uint8_t *p, size_t stride, const int8_t *const *q, int n,
-                         __m512i *dot)
+/* Sums of code * q of one block of 32; WORDS are the rows' first four bytes. */
+ALWAYS __m512i small_dots_16(const struct rows_16 *r, const uint8_t *p, const int8_t *q,
+                             unsigned type)
 {
-    __m512i x[SHARED], a[SHARED], b[SHARED];
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        x[t] = _mm512_broadcast_i64x4(load32(q[t]));
-    byte_dots_of_half(p, stride, 0, x, n, a);
-    byte_dots_of_half(p, stride, 4, x, n, b);
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        dot[t] = join_pairs(a[t], b[t]);
-}
-
-/* Sums of code * q of one block of 32, for N tokens. */
-ALWAYS void small_dots_16(const struct rows_16 *r, const uint8_t *p, const int8_t *const *q, int n,
-                          unsigned type, __m512i *dot)
-{
-    if (type == HKK_Q8_0) {
-        byte_dots_16(p + 2, r->stride, q, n, dot);
-        return;
-    }
-    __m512i first[SHARED], second[SHARED];
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++) {
-        first[t] = _mm512_broadcast_i32x4(load16(q[t]));
-        second[t] = _mm512_broadcast_i32x4(load16(q[t] + 16));
-    }
+    if (type == HKK_Q8_0)
+        return byte_dots_16(p + 2, r->stride, q);
+    const __m512i first = _mm512_broadcast_i32x4(load16(q));
+    const __m512i second = _mm512_broadcast_i32x4(load16(q + 16));
     const int8_t *table = type == HKK_IQ4_NL  ? (const int8_t *)iq4_nl_codes
                           : type == HKK_MXFP4 ? e2m1_codes
                                               : NULL;
     const bool fifth = type == HKK_Q5_0 || type == HKK_Q5_1;
     size_t head = type == HKK_MXFP4 ? 1 : type == HKK_Q4_1 || type == HKK_Q5_1 ? 4 : 2;
-    __m512i v[SHARED][4], bits;
+    __m512i v[4], bits;
     if (fifth)
         bits = words_16(p + head, r->at);
-    nibble_dots_16(p + head + (fifth ? 4 : 0), r->stride, first, second, n, table,
+    nibble_dots_16(p + head + (fifth ? 4 : 0), r->stride, first, second, table,
                    fifth ? &bits : NULL, v);
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        dot[t] = sums_of_4(v[t]);
+    return sums_of_4(v);
 }
 
 ALWAYS int small_offset(unsigned type)
@@ -257,49 +208,30 @@ ALWAYS int small_offset(unsigned type)
                                                     : 0;
 }
 
-/* One block's step of a token's results: WORD has the rows' scales, X is the activations'. */
-ALWAYS __m512 small_step_16(__m512 acc, __m512i dot, __m512i word, float x, int16_t sum,
-                            unsigned type)
-{
-    const int offset = small_offset(type);
-    const __m512 dx = _mm512_set1_ps(x);
-    if (offset != 0)
-        dot = _mm512_sub_epi32(dot, _mm512_set1_epi32(offset * sum));
-    __m512 d = _mm512_mul_ps(type == HKK_MXFP4 ? e8m0_16(word) : halves_16(word), dx);
-    acc = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(dot), acc);
-    if (type != HKK_Q4_1 && type != HKK_Q5_1)
-        return acc;
-    __m512 m = _mm512_mul_ps(upper_halves_16(word), dx);
-    return _mm512_fmadd_ps(m, _mm512_set1_ps((float)sum), acc);
-}
-
-/* N tokens from T on. */
-ALWAYS void few_small_16(const struct rows_16 *r, const struct hkk_acts *a, size_t t, int n,
-                         __m512 *acc, unsigned type, size_t size)
+ALWAYS __m512 few_small_16(const struct rows_16 *r, const struct hkk_acts *a, size_t t,
+                           unsigned type, size_t size)
 {
     const uint8_t *p = r->p, *next = r->p + 16 * r->stride;
+    const int8_t *q = a->q + t * a->cols;
+    const float *dx = a->d + t * a->blocks;
+    const int16_t *sum = a->sum + t * a->sums;
     const bool far = r->stride >= FAR_ROW;
-    const int8_t *q[SHARED];
-    const float *dx[SHARED];
-    const int16_t *sum[SHARED];
-#pragma GCC unroll 4
-    for (int i = 0; i < n; i++) {
-        const size_t at = token_of_group(a, t, i, n);
-        q[i] = a->q + at * a->cols;
-        dx[i] = a->d + at * a->blocks;
-        sum[i] = a->sum + at * a->sums;
-        acc[i] = _mm512_setzero_ps();
-    }
-    for (size_t b = 0; b < a->blocks; b++, p += size, next += 16 * size) {
+    const int offset = small_offset(type);
+    __m512 acc = _mm512_setzero_ps();
+    for (size_t b = 0; b < a->blocks; b++, p += size, next += 16 * size, q += 32) {
         fetch(next, 16 * size, far);
-        __m512i dot[SHARED], word = words_16(p, r->at);
-        small_dots_16(r, p, q, n, type, dot);
-#pragma GCC unroll 4
-        for (int i = 0; i < n; i++) {
-            acc[i] = small_step_16(acc[i], dot[i], word, dx[i][b], sum[i][b], type);
-            q[i] += 32;
+        __m512i dot = small_dots_16(r, p, q, type), word = words_16(p, r->at);
+        if (offset != 0)
+            dot = _mm512_sub_epi32(dot, _mm512_set1_epi32(offset * sum[b]));
+        __m512 x = _mm512_set1_ps(dx[b]);
+        __m512 d = _mm512_mul_ps(type == HKK_MXFP4 ? e8m0_16(word) : halves_16(word), x);
+        acc = _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(dot), acc);
+        if (type == HKK_Q4_1 || type == HKK_Q5_1) {
+            __m512 m = _mm512_mul_ps(upper_halves_16(word), x);
+            acc = _mm512_fmadd_ps(m, _mm512_set1_ps((float)sum[b]), acc);
         }
     }
+    return acc;
 }
 
 /* Half a block of nvfp4, from its 16 bytes at P: sums of its groups of 16, from each of which eight
@@ -312,7 +244,7 @@ ALWAYS void nvfp4_dots_16(const uint8_t *p, size_t stride, const int8_t *q, __m5
     const __m512i zero = _mm512_setzero_si512(), twelve = bytes_512(12);
     __m512i v[4], more = _mm512_dpbusd_epi32(zero, twelve, first);
     more = _mm512_dpbusd_epi32(more, twelve, second);
-    nibble_dots_16(p, stride, &first, &second, 1, e2m1_codes, NULL, &v);
+    nibble_dots_16(p, stride, first, second, e2m1_codes, NULL, v);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
         v[i] = _mm512_sub_epi32(v[i], more);

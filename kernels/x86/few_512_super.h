@@ -73,27 +73,21 @@ ALWAYS void load_q_unscaled(struct eight_q *x, const int8_t *q, int offset)
     x->start[0] = _mm512_sub_epi32(_mm512_setzero_si512(), sum);
 }
 
-/* Parts of two rows' sums of scale * value * q, for N tokens. */
-ALWAYS void pair_dots(const struct pair *w, const struct eight_q *x, int n, bool offset,
-                      enum scaling by, __m512i *acc)
+/* Parts of two rows' sums of scale * value * q. */
+ALWAYS __m512i pair_dot(const struct pair *w, const struct eight_q *x, bool offset, enum scaling by)
 {
     const __m512i zero = _mm512_setzero_si512();
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        acc[t] = by == BY_NONE ? x[t].start[0] : zero;
+    __m512i acc = by == BY_NONE ? x->start[0] : zero;
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) {
-        __m512i scale = by == BY_NONE ? zero : step_scale(w->scale, j, by);
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++) {
-            if (by == BY_NONE) {
-                acc[t] = keep_order_512(_mm512_dpbusd_epi32(acc[t], w->c[j], x[t].q[j]));
-                continue;
-            }
-            __m512i sum = _mm512_dpbusd_epi32(offset ? x[t].start[j] : zero, w->c[j], x[t].q[j]);
-            acc[t] = keep_order_512(_mm512_dpwssd_epi32(acc[t], sum, scale));
+        if (by == BY_NONE) {
+            acc = keep_order_512(_mm512_dpbusd_epi32(acc, w->c[j], x->q[j]));
+            continue;
         }
+        __m512i sum = _mm512_dpbusd_epi32(offset ? x->start[j] : zero, w->c[j], x->q[j]);
+        acc = keep_order_512(_mm512_dpwssd_epi32(acc, sum, step_scale(w->scale, j, by)));
     }
+    return acc;
 }
 
 /* ---- codes of two rows ---- */
@@ -342,7 +336,7 @@ ALWAYS __m512i pair_dot_by_dwords(const struct pair *w, const struct eight_q *x)
 /* What the pairs do not have: q4_k's and q5_k's scales (bytes 0..3 and 4..7 of the rows), minimums
  * times sums of q, d and dmin. */
 struct heads {
-    __m512i scale[2], min[SHARED];
+    __m512i scale[2], min;
     __m512 d, dmin;
 };
 
@@ -369,7 +363,7 @@ ALWAYS void sixteen_heads(const uint8_t *p, size_t stride, __m512i v[4])
 }
 
 /* q4_k and q5_k. */
-ALWAYS void heads_by_32(const uint8_t *p, const struct rows_16 *r, const int16_t *const *sum, int n,
+ALWAYS void heads_by_32(const uint8_t *p, const struct rows_16 *r, const int16_t *sum,
                         struct heads *h)
 {
     const __m512i low = bytes_512(15), six = bytes_512(63);
@@ -380,30 +374,23 @@ ALWAYS void heads_by_32(const uint8_t *p, const struct rows_16 *r, const int16_t
     __m512i top = _mm512_srli_epi16(v[1], 2), top_min = _mm512_srli_epi16(v[2], 2);
     h->scale[0] = _mm512_and_si512(v[1], six);
     h->scale[1] = _mm512_and_si512(pick_bits(low, v[3], top), six);
+    h->min = dot_mins(_mm512_setzero_si512(), _mm512_and_si512(v[2], six), sum, 2);
     top_min = pick_bits(low, _mm512_srli_epi16(v[3], 4), top_min);
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++) {
-        h->min[t] = dot_mins(_mm512_setzero_si512(), _mm512_and_si512(v[2], six), sum[t], 2);
-        h->min[t] = dot_mins(h->min[t], _mm512_and_si512(top_min, six), sum[t] + 8, 2);
-    }
+    h->min = dot_mins(h->min, _mm512_and_si512(top_min, six), sum + 8, 2);
 }
 
-ALWAYS void heads_q2_k(const uint8_t *p, const struct rows_16 *r, const int16_t *const *sum, int n,
+ALWAYS void heads_q2_k(const uint8_t *p, const struct rows_16 *r, const int16_t *sum,
                        struct heads *h)
 {
     __m512i v[4], d = words_16(p + 80, r->at);
     sixteen_heads(p, r->stride, v);
     h->d = halves_16(d);
     h->dmin = upper_halves_16(d);
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        h->min[t] = _mm512_setzero_si512();
+    h->min = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int k = 0; k < 4; k++) {
         __m512i min = _mm512_and_si512(_mm512_srli_epi16(v[k], 4), bytes_512(15));
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++)
-            h->min[t] = dot_mins(h->min[t], min, sum[t] + 4 * k, 1);
+        h->min = dot_mins(h->min, min, sum + 4 * k, 1);
     }
 }
 
@@ -420,8 +407,7 @@ ALWAYS __m512i scales_by_32(const struct heads *h, size_t first)
 struct form_16 {
     enum scaling by;
     int offset;
-    void (*heads)(const uint8_t *p, const struct rows_16 *r, const int16_t *const *sum, int n,
-                  struct heads *h);
+    void (*heads)(const uint8_t *p, const struct rows_16 *r, const int16_t *sum, struct heads *h);
     size_t d; /* where that half is, if not in the heads, which types with minimums have */
 };
 
@@ -430,80 +416,54 @@ ALWAYS __m512 d_16(const uint8_t *p, __m512i at, size_t d)
     return d == 0 ? halves_16(words_16(p, at)) : upper_halves_16(words_16(p + d - 2, at));
 }
 
-/* Sums of scale * value * q of the super-blocks B, for N tokens. */
-ALWAYS void super_dots(const struct rows_16 *r, size_t b, size_t size, const struct heads *h,
-                       const struct eight_q *x, int n, struct form_16 f, pair_fn *codes,
-                       __m512i *sums)
+/* Sums of scale * value * q of the super-blocks B. */
+ALWAYS __m512i super_dots(const struct rows_16 *r, size_t b, size_t size, const struct heads *h,
+                          const struct eight_q *x, struct form_16 f, pair_fn *codes)
 {
     const uint8_t *p = r->p + b * size, *next = r->p + 16 * (r->stride + b * size);
     const bool far = r->stride >= FAR_ROW;
-    __m512i dot[SHARED][8];
+    __m512i dot[8];
 #pragma GCC unroll 1
     for (size_t i = 0; i < 8; i++, next += 2 * size) {
         struct pair w;
-        __m512i some[SHARED];
         const uint8_t *row = p + first_of_pair(i) * r->stride;
         fetch(next, 2 * size, far);
         codes(row, row + 4 * r->stride, &w);
         if (f.by == BY_32)
             w.scale = scales_by_32(h, first_of_pair(i));
-        if (f.by != BY_DWORDS)
-            pair_dots(&w, x, n, f.offset != 0, f.by, some);
-#pragma GCC unroll 4
-        for (int t = 0; t < n; t++)
-            dot[t][i] = f.by == BY_DWORDS ? pair_dot_by_dwords(&w, x + t) : some[t];
+        dot[i] =
+            f.by == BY_DWORDS ? pair_dot_by_dwords(&w, x) : pair_dot(&w, x, f.offset != 0, f.by);
     }
-#pragma GCC unroll 4
-    for (int t = 0; t < n; t++)
-        sums[t] = sums_of_pairs(dot[t]);
+    return sums_of_pairs(dot);
 }
 
-/* Super-block B of N tokens from T on. */
-ALWAYS void load_tokens(const struct hkk_acts *a, size_t t, int n, size_t b, struct form_16 f,
-                        struct eight_q *x, const int16_t **sum)
+ALWAYS __m512 few_super_16(const struct rows_16 *r, const struct hkk_acts *a, size_t t, size_t size,
+                           struct form_16 f, pair_fn *codes)
 {
-#pragma GCC unroll 4
-    for (int i = 0; i < n; i++) {
-        const size_t at = token_of_group(a, t, i, n);
-        const int8_t *q = a->q + at * a->cols + 256 * b;
-        sum[i] = a->sum + at * a->sums + 16 * b;
-        if (f.by == BY_DWORDS)
-            load_q_by_16(x + i, q, f.offset);
-        else if (f.by == BY_NONE)
-            load_q_unscaled(x + i, q, f.offset);
-        else
-            load_q(x + i, q, f.offset);
-    }
-}
-
-/* N tokens from T on. */
-ALWAYS void few_super_16(const struct rows_16 *r, const struct hkk_acts *a, size_t t, int n,
-                         __m512 *acc, size_t size, struct form_16 f, pair_fn *codes)
-{
-#pragma GCC unroll 4
-    for (int i = 0; i < n; i++)
-        acc[i] = _mm512_setzero_ps();
+    __m512 acc = _mm512_setzero_ps();
     for (size_t b = 0; b < a->blocks; b++) {
+        const int8_t *q = a->q + t * a->cols + 256 * b;
         const uint8_t *p = r->p + b * size;
-        const int16_t *sum[SHARED];
-        __m512i dot[SHARED];
-        struct eight_q x[SHARED];
+        struct eight_q x;
         struct heads h;
-        load_tokens(a, t, n, b, f, x, sum);
+        if (f.by == BY_DWORDS)
+            load_q_by_16(&x, q, f.offset);
+        else if (f.by == BY_NONE)
+            load_q_unscaled(&x, q, f.offset);
+        else
+            load_q(&x, q, f.offset);
         if (f.heads != NULL)
-            f.heads(p, r, sum, n, &h);
-        super_dots(r, b, size, &h, x, n, f, codes, dot);
+            f.heads(p, r, a->sum + t * a->sums + 16 * b, &h);
+        __m512i dot = super_dots(r, b, size, &h, &x, f, codes);
+        __m512 dx = _mm512_set1_ps(a->d[t * a->blocks + b]);
         __m512 d = f.heads != NULL ? h.d : d_16(p, r->at, f.d);
-#pragma GCC unroll 4
-        for (int i = 0; i < n; i++) {
-            __m512 dx = _mm512_set1_ps(a->d[token_of_group(a, t, i, n) * a->blocks + b]);
-            acc[i] = _mm512_fmadd_ps(_mm512_mul_ps(d, dx), _mm512_cvtepi32_ps(dot[i]), acc[i]);
-            if (f.heads == NULL)
-                continue;
+        acc = _mm512_fmadd_ps(_mm512_mul_ps(d, dx), _mm512_cvtepi32_ps(dot), acc);
+        if (f.heads != NULL) {
             __m512 m = _mm512_xor_ps(h.dmin, _mm512_set1_ps(-0.0f));
-            acc[i] = _mm512_fmadd_ps(_mm512_mul_ps(m, dx), _mm512_cvtepi32_ps(h.min[i]), acc[i]);
+            acc = _mm512_fmadd_ps(_mm512_mul_ps(m, dx), _mm512_cvtepi32_ps(h.min), acc);
         }
     }
+    return acc;
 }
 
 #endif

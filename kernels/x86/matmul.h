@@ -3,15 +3,14 @@
 #define HKK_X86_MATMUL_H
 
 #include "kernels/tmpl/level.h"
+#include "kernels/x86/crossovers.h"
 #include "kernels/x86/tile.h"
 
-/* Fewer tokens than this are multiplied one by one. */
-enum { MANY = 4 };
+#define TILES_FROM(SYMBOL) crossovers[HKK_##SYMBOL].HKK_LEVEL
 
 /* A level may have products of its own for few tokens, which say whether they can do it. */
 #ifndef FEW_ROWS
 #define FEW_ROWS(type, ...) false
-#define FEW_TOKENS(symbol) MANY
 #endif
 
 struct product {
@@ -37,25 +36,30 @@ ALWAYS void small_rows(const struct product *p, size_t row, size_t count, unsign
     }
 }
 
-/* Blocks [B, B + BLOCKS) of 32 of ROW as row R of the tile. */
+/* Blocks [B, B + BLOCKS) of 32 of nvfp4's ROW as row R of the tile. */
 ALWAYS void tile_small_row(struct tile *tile, size_t r, const uint8_t *row, size_t b, size_t blocks,
-                           unsigned type, size_t size, struct form f, small_fn *codes)
+                           small_fn *codes)
 {
     for (size_t k = 0; k < blocks; k++) {
-        if (f.two_scales) {
-            const uint8_t *block = row + (b + k) / 2 * size;
-            size_t half = (b + k) % 2;
-            _mm256_store_si256((void *)(tile->row[r] + 32 * k), codes(block + half * 16));
-            for (size_t g = 0; g < 2; g++)
-                tile->d[2 * k + g][r] = half_e4m3(block[2 * half + g]);
-            continue;
-        }
-        const uint8_t *block = row + (b + k) * size;
-        _mm256_store_si256((void *)(tile->row[r] + 32 * k), codes(block));
-        tile->d[k][r] = small_scale(block, type);
-        if (f.minimums)
-            tile->m[k][r] = le_half(block + 2);
+        const uint8_t *block = row + (b + k) / 2 * sizeof(struct hk_nvfp4);
+        size_t half = (b + k) % 2;
+        _mm256_store_si256((void *)(tile->row[r] + 32 * k), codes(block + half * 16));
+        for (size_t g = 0; g < 2; g++)
+            tile->d[2 * k + g][r] = half_e4m3(block[2 * half + g]);
     }
+}
+
+/* BLOCKS blocks of 32 of LANES rows at W as rows FIRST.. of the tile. */
+ALWAYS void turn_small_rows(struct tile *tile, const uint8_t *w, size_t stride, size_t first,
+                            size_t blocks, unsigned type, size_t size, struct form f)
+{
+    const bool planes = f.is_signed && !WIDE_SUMS;
+    const size_t each = sizeof tile->code[0];
+    const struct code_place o = {(uint8_t *)tile->code + 4 * first, each, (planes ? 16 : 8) * each,
+                                 planes, 0};
+#pragma GCC unroll 1
+    for (size_t k = 0; k < blocks; k++)
+        turn_small(w + k * size, stride, type, &o, k, tile->d[k] + first, tile->m[k] + first);
 }
 
 ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
@@ -65,10 +69,21 @@ ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct
     struct place o = {p->y + row, p->stride, count, true};
     for (size_t b = 0; b < p->a->blocks; b += 8) {
         size_t blocks = smaller_size(8, p->a->blocks - b);
-        for (size_t r = 0; r < count; r++)
-            tile_small_row(tile, r, p->w->data + (row + r) * p->row_bytes, b, blocks, type, size, f,
-                           codes);
-        transpose_tile(tile, blocks, f.is_signed);
+        if (f.two_scales) {
+            for (size_t r = 0; r < count; r++)
+                tile_small_row(tile, r, p->w->data + (row + r) * p->row_bytes, b, blocks, codes);
+            transpose_tile(tile, blocks, f.is_signed);
+        }
+        for (size_t r = 0; !f.two_scales && r < count; r += LANES) {
+            const uint8_t *w = p->w->data + (row + r) * p->row_bytes + b * size;
+            size_t apart = p->row_bytes;
+            if (count - r < LANES) {
+                apart = blocks * size;
+                copy_rows(tile->row[0], w, p->row_bytes, apart, count - r);
+                w = tile->row[0];
+            }
+            turn_small_rows(tile, w, apart, r, blocks, type, size, f);
+        }
         multiply(tile, p->a, b, blocks, f.offset, &o);
         o.first = false;
     }
@@ -84,7 +99,7 @@ ALWAYS void tile_clear(struct tile *tile, size_t count)
 /* Before the first tile. */
 ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form f)
 {
-    if (!f.two_scales || a->n < MANY)
+    if (!f.two_scales)
         return;
     int16_t *sums = (void *)((char *)tile + sizeof *tile);
     sum_sixteens(a, sums);
@@ -99,13 +114,15 @@ ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form 
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type), elems = HKK_##SYMBOL == HKK_NVFP4 ? 64 : 32; \
         const struct product p = {w, a, y, stride, w->cols / elems * size};                        \
-        if (a->n < FEW_TOKENS(SYMBOL) && FEW_ROWS(type, w, row0, rows, a, y, stride))              \
+        const bool tiles = a->n >= TILES_FROM(SYMBOL);                                             \
+        if (!tiles && FEW_ROWS(type, w, row0, rows, a, y, stride))                                 \
             return;                                                                                \
-        const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
-        tile_begin(scratch, a, f);                                                                 \
+        const size_t each = tiles ? TILE_ROWS : 8;                                                 \
+        if (tiles)                                                                                 \
+            tile_begin(scratch, a, f);                                                             \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
             size_t count = smaller_size(each, row0 + rows - r);                                    \
-            if (a->n < MANY) {                                                                     \
+            if (!tiles) {                                                                          \
                 small_rows(&p, r, count, HKK_##SYMBOL, size, f, codes_##type);                     \
                 continue;                                                                          \
             }                                                                                      \
@@ -145,17 +162,30 @@ ALWAYS void super_rows(const struct product *p, size_t row, size_t count, size_t
 }
 
 ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
-                       size_t size, struct form f, super_fn *codes, tile_fn *multiply)
+                       unsigned type, size_t size, struct form f, super_fn *codes,
+                       tile_fn *multiply)
 {
     struct place o = {p->y + row, p->stride, count, true};
     for (size_t b = 0; b < p->a->blocks; b++) {
-        for (size_t r = 0; r < count; r++) {
+        for (size_t r = 0; !is_turned(type) && r < count; r++) {
             struct codes s;
             codes(p->w->data + (row + r) * p->row_bytes + b * size, &s);
             tile_super_row(tile, r, &s, f);
         }
-        transpose_tile(tile, 8, f.is_signed);
-        transpose_tile_scales(tile, f);
+        if (!is_turned(type)) {
+            transpose_tile(tile, 8, f.is_signed);
+            transpose_tile_scales(tile, f);
+        }
+        for (size_t r = 0; is_turned(type) && r < count; r += LANES) {
+            const uint8_t *w = p->w->data + (row + r) * p->row_bytes + b * size;
+            size_t apart = p->row_bytes;
+            if (count - r < LANES) {
+                apart = size;
+                copy_rows(tile->row[0], w, p->row_bytes, apart, count - r);
+                w = tile->row[0];
+            }
+            turn_super_rows(tile, w, apart, r, type, f);
+        }
         multiply(tile, p->a, b, 1, f.offset, &o);
         o.first = false;
     }
@@ -169,17 +199,18 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type);                                              \
         const struct product p = {w, a, y, stride, w->cols / 256 * size};                          \
-        if (a->n < FEW_TOKENS(SYMBOL) && FEW_ROWS(type, w, row0, rows, a, y, stride))              \
+        const bool tiles = a->n >= TILES_FROM(SYMBOL);                                             \
+        if (!tiles && FEW_ROWS(type, w, row0, rows, a, y, stride))                                 \
             return;                                                                                \
-        const size_t each = a->n < MANY ? 8 : TILE_ROWS;                                           \
+        const size_t each = tiles ? TILE_ROWS : 8;                                                 \
         for (size_t r = row0; r < row0 + rows; r += each) {                                        \
             size_t count = smaller_size(each, row0 + rows - r);                                    \
-            if (a->n < MANY) {                                                                     \
+            if (!tiles) {                                                                          \
                 super_rows(&p, r, count, size, f, codes_##type);                                   \
                 continue;                                                                          \
             }                                                                                      \
             tile_clear(scratch, count);                                                            \
-            super_tile(&p, r, count, scratch, size, f, codes_##type, FN(multiply));                \
+            super_tile(&p, r, count, scratch, HKK_##SYMBOL, size, f, codes_##type, FN(multiply));  \
         }                                                                                          \
     }
 

@@ -5,6 +5,7 @@
 #define HKK_X86_TILE_H
 
 #include "kernels/tmpl/level.h"
+#include "kernels/x86/turn.h"
 
 enum { TILE_ROWS = 16 * REGS, TILE_COLS = 256 };
 
@@ -47,9 +48,9 @@ ALWAYS void transpose_8(const void *rows, size_t stride, __m256i out[8])
 }
 
 /* Eight rows' lanes among those of all: the H-th eight. */
-ALWAYS void store_eight(void *lanes, size_t h, __m256i x)
+ALWAYS void store_eight(void *all, size_t h, __m256i x)
 {
-    _mm256_store_si256((void *)((char *)lanes + 32 * h), x);
+    _mm256_store_si256((void *)((char *)all + 32 * h), x);
 }
 
 /* Turn GROUPS groups of 32 columns; of signed codes, after adding 128, two planes where sums are of
@@ -92,6 +93,42 @@ ALWAYS __m256i one_of_two(__m256i pair, bool upper, struct form f)
     if (f.is_signed && upper)
         low = _mm256_and_si256(_mm256_slli_epi32(low, 4), words);
     return _mm256_or_si256(low, _mm256_slli_epi32(low, 16));
+}
+
+/* The same of lanes. */
+ALWAYS lanes scale_of_two(lanes pair, bool upper, struct form f)
+{
+    lanes low = upper ? l_right_32(pair, 16) : l_and(pair, l_dwords(0xffff));
+    if (fits_16(f))
+        return low;
+    if (WIDE_SUMS)
+        return l_right_32_signed(l_left_32(low, 16), 16);
+    if (f.is_signed && upper)
+        low = l_left(low, 4);
+    return l_pick(l_dwords(0xffff), low, l_left_32(low, 16));
+}
+
+/* The super-blocks of LANES rows at P as rows FIRST.. of the tile. */
+ALWAYS void turn_super_rows(struct tile *tile, const uint8_t *p, size_t stride, size_t first,
+                            unsigned type, struct form f)
+{
+    const bool planes = f.is_signed && !WIDE_SUMS;
+    const size_t each = sizeof tile->code[0];
+    const struct code_place o = {(uint8_t *)tile->code + 4 * first, each, (planes ? 16 : 8) * each,
+                                 planes, 0};
+    const lanes offset =
+        l_dwords(0x00010001 * (uint32_t)(uint16_t)(f.is_signed ? -128 : -f.offset));
+    struct turned s;
+    turn_super(p, stride, type, &o, &s, tile->d[0] + first, tile->m[0] + first);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < 8; j++) {
+        l_store((int32_t *)tile->scale[2 * j] + first, scale_of_two(s.scale[j], false, f));
+        l_store((int32_t *)tile->scale[2 * j + 1] + first, scale_of_two(s.scale[j], true, f));
+        if (f.is_signed || f.offset != 0)
+            l_store((int32_t *)tile->offset[j] + first, l_times(s.scale[j], offset));
+        if (f.minimums)
+            l_store((int32_t *)tile->min[j] + first, s.min[j]);
+    }
 }
 
 /* Turn the scales and minimums of a super-block. */
@@ -137,7 +174,7 @@ ALWAYS ints four_columns(const void *q)
 
 /* Products of N times four columns added to S, where N steps' fit. */
 ALWAYS void sum_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
-                      int n, ints s[TOKENS][REGS])
+                      int n, int nt, ints s[TOKENS][REGS])
 {
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
@@ -146,7 +183,7 @@ ALWAYS void sum_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOK
         for (int r = 0; r < REGS; r++)
             c[r] = i_load(code[k][r]);
 #pragma GCC unroll 8
-        for (int t = 0; t < TOKENS; t++) {
+        for (int t = 0; t < nt; t++) {
             ints x = four_columns(q[t] + col + 4 * (size_t)k);
 #pragma GCC unroll 2
             for (int r = 0; r < REGS; r++)
@@ -157,17 +194,17 @@ ALWAYS void sum_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOK
 
 /* acc += scale * (sums of products of N times four columns), for all rows and tokens. */
 ALWAYS void scaled_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
-                         int n, bool fits, ints scale[REGS], ints acc[TOKENS][REGS])
+                         int n, int nt, bool fits, ints scale[REGS], ints acc[TOKENS][REGS])
 {
     ints s[TOKENS][REGS];
 #pragma GCC unroll 8
-    for (int t = 0; t < TOKENS; t++)
+    for (int t = 0; t < nt; t++)
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++)
             s[t][r] = i_set(0);
-    sum_steps(code, q, col, n, s);
+    sum_steps(code, q, col, n, nt, s);
 #pragma GCC unroll 8
-    for (int t = 0; t < TOKENS; t++)
+    for (int t = 0; t < nt; t++)
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++)
             acc[t][r] = fits ? i_dot_2(acc[t][r], s[t][r], scale[r])
@@ -176,7 +213,8 @@ ALWAYS void scaled_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[
 
 /* N times four columns, in as few steps as their products allow. */
 ALWAYS void run_of_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
-                         int n, struct form f, const int16_t (*scale)[32], ints acc[TOKENS][REGS])
+                         int n, int nt, struct form f, const int16_t (*scale)[32],
+                         ints acc[TOKENS][REGS])
 {
     int each = f.adds < n && !WIDE_SUMS ? f.adds : n;
     ints by[REGS];
@@ -185,17 +223,17 @@ ALWAYS void run_of_steps(const uint8_t (*code)[REGS][64], const int8_t *const q[
         by[r] = i_load(scale[r]);
 #pragma GCC unroll 8
     for (int k = 0; k < n; k += each)
-        scaled_steps(code + k, q, col + 4 * (size_t)k, each, fits_16(f), by, acc);
+        scaled_steps(code + k, q, col + 4 * (size_t)k, each, nt, fits_16(f), by, acc);
 }
 
 /* Pairs of numbers of the rows times pairs of sums of q, added. */
-ALWAYS void pair_products(const int16_t (*pair)[REGS][32], const int16_t *const sum[TOKENS],
+ALWAYS void pair_products(const int16_t (*pair)[REGS][32], const int16_t *const sum[TOKENS], int nt,
                           ints acc[TOKENS][REGS])
 {
 #pragma GCC unroll 1
     for (size_t j = 0; j < 8; j++) {
 #pragma GCC unroll 8
-        for (int t = 0; t < TOKENS; t++) {
+        for (int t = 0; t < nt; t++) {
             ints x = four_columns(sum[t] + 2 * j);
 #pragma GCC unroll 2
             for (int r = 0; r < REGS; r++)
@@ -239,48 +277,48 @@ ALWAYS void store_results(const struct place *o, const struct hkk_acts *a, size_
 }
 
 /* The integers of one super-block, for eight groups of 32. */
-ALWAYS void super_sums(const struct tile *tile, const int8_t *const q[TOKENS], struct form f,
-                       ints acc[TOKENS][REGS])
+ALWAYS void super_sums(const struct tile *tile, const int8_t *const q[TOKENS], int nt,
+                       struct form f, ints acc[TOKENS][REGS])
 {
 #pragma GCC unroll 1
     for (size_t g = 0; g < 8; g++) {
         const int16_t(*scale)[REGS][32] = tile->scale + 2 * g;
         if (f.is_signed && !WIDE_SUMS) {
             const struct form plane = {.adds = 8};
-            run_of_steps(tile->code + 16 * g, q, 32 * g, 8, plane, scale[0], acc);
-            run_of_steps(tile->code + 16 * g + 8, q, 32 * g, 8, plane, scale[1], acc);
+            run_of_steps(tile->code + 16 * g, q, 32 * g, 8, nt, plane, scale[0], acc);
+            run_of_steps(tile->code + 16 * g + 8, q, 32 * g, 8, nt, plane, scale[1], acc);
         } else if (f.by_16 || fits_16(f)) {
-            run_of_steps(tile->code + 8 * g, q, 32 * g, 4, f, scale[0], acc);
-            run_of_steps(tile->code + 8 * g + 4, q, 32 * g + 16, 4, f, scale[1], acc);
+            run_of_steps(tile->code + 8 * g, q, 32 * g, 4, nt, f, scale[0], acc);
+            run_of_steps(tile->code + 8 * g + 4, q, 32 * g + 16, 4, nt, f, scale[1], acc);
         } else {
-            run_of_steps(tile->code + 8 * g, q, 32 * g, 8, f, scale[0], acc);
+            run_of_steps(tile->code + 8 * g, q, 32 * g, 8, nt, f, scale[0], acc);
         }
     }
 }
 
-/* One super-block of a tile times TOKENS tokens from T on. */
+/* One super-block of a tile times NT tokens from T on. */
 ALWAYS void tile_super(const struct tile *tile, const struct hkk_acts *a, size_t b, size_t blocks,
-                       size_t t, const struct place *o, struct form f)
+                       size_t t, int nt, const struct place *o, struct form f)
 {
     (void)blocks; /* one */
     const int8_t *q[TOKENS];
     const int16_t *sum[TOKENS];
     ints acc[TOKENS][REGS], min[TOKENS][REGS];
 #pragma GCC unroll 8
-    for (int i = 0; i < TOKENS; i++) {
+    for (int i = 0; i < nt; i++) {
         q[i] = a->q + token(a, t, i) * a->cols + 256 * b;
         sum[i] = a->sum + token(a, t, i) * a->sums + 16 * b;
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++)
             acc[i][r] = min[i][r] = i_set(0);
     }
-    super_sums(tile, q, f, acc);
+    super_sums(tile, q, nt, f, acc);
     if (f.is_signed || f.offset != 0)
-        pair_products(tile->offset, sum, acc);
+        pair_products(tile->offset, sum, nt, acc);
     if (f.minimums)
-        pair_products(tile->min, sum, min);
+        pair_products(tile->min, sum, nt, min);
 #pragma GCC unroll 8
-    for (int i = 0; i < TOKENS; i++) {
+    for (int i = 0; i < nt; i++) {
         const vec dx = v_set(a->d[token(a, t, i) * a->blocks + b]);
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++) {
@@ -294,10 +332,10 @@ ALWAYS void tile_super(const struct tile *tile, const struct hkk_acts *a, size_t
 }
 
 /* ACC[T] = COUNTs[T], in all lanes. */
-ALWAYS void begin_with(const int32_t count[TOKENS], ints acc[TOKENS][REGS])
+ALWAYS void begin_with(const int32_t count[TOKENS], int nt, ints acc[TOKENS][REGS])
 {
 #pragma GCC unroll 8
-    for (int t = 0; t < TOKENS; t++)
+    for (int t = 0; t < nt; t++)
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++)
             acc[t][r] = i_set(count[t]);
@@ -305,11 +343,11 @@ ALWAYS void begin_with(const int32_t count[TOKENS], ints acc[TOKENS][REGS])
 
 /* The integers of STEPS times four columns, added to ACC without a scale. */
 ALWAYS void small_sums(const uint8_t (*code)[REGS][64], const int8_t *const q[TOKENS], size_t col,
-                       int n, struct form f, ints acc[TOKENS][REGS])
+                       int n, int nt, struct form f, ints acc[TOKENS][REGS])
 {
     ints one[REGS], sixteen[REGS];
     if (WIDE_SUMS) {
-        sum_steps(code, q, col, n, acc);
+        sum_steps(code, q, col, n, nt, acc);
         return;
     }
 #pragma GCC unroll 2
@@ -318,23 +356,23 @@ ALWAYS void small_sums(const uint8_t (*code)[REGS][64], const int8_t *const q[TO
         sixteen[r] = i_set(16 << 16 | 16);
     }
     if (f.is_signed) {
-        scaled_steps(code, q, col, n, false, one, acc);
-        scaled_steps(code + n, q, col, n, false, sixteen, acc);
+        scaled_steps(code, q, col, n, nt, false, one, acc);
+        scaled_steps(code + n, q, col, n, nt, false, sixteen, acc);
         return;
     }
     int each = f.adds < n ? f.adds : n;
 #pragma GCC unroll 8
     for (int k = 0; k < n; k += each)
-        scaled_steps(code + k, q, col + 4 * (size_t)k, each, false, one, acc);
+        scaled_steps(code + k, q, col + 4 * (size_t)k, each, nt, false, one, acc);
 }
 
 /* One block's step of the results: scales D and minimums M of the rows. */
 ALWAYS void small_floats(const float *d, const float *m, const float dx[TOKENS],
-                         const int32_t sum[TOKENS], struct form f, ints acc[TOKENS][REGS],
+                         const int32_t sum[TOKENS], int nt, struct form f, ints acc[TOKENS][REGS],
                          vec v[TOKENS][REGS])
 {
 #pragma GCC unroll 8
-    for (int t = 0; t < TOKENS; t++) {
+    for (int t = 0; t < nt; t++) {
         const vec x = v_set(dx[t]);
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++) {
@@ -345,10 +383,10 @@ ALWAYS void small_floats(const float *d, const float *m, const float dx[TOKENS],
     }
 }
 
-/* BLOCKS blocks of 32 from block B on, of a tile, times TOKENS tokens from T on. nvfp4 has a step
+/* BLOCKS blocks of 32 from block B on, of a tile, times NT tokens from T on. nvfp4 has a step
  * for each 16, whose sums of q are not among the activations. */
 ALWAYS void tile_small(const struct tile *tile, const struct hkk_acts *a, size_t b, size_t blocks,
-                       size_t t, const struct place *o, struct form f)
+                       size_t t, int nt, const struct place *o, struct form f)
 {
     const size_t halves = f.two_scales ? 2 : 1;
     const int offset = f.is_signed ? 128 : f.offset, n = f.two_scales ? 4 : 8;
@@ -356,7 +394,7 @@ ALWAYS void tile_small(const struct tile *tile, const struct hkk_acts *a, size_t
     const int8_t *q[TOKENS];
     vec v[TOKENS][REGS];
 #pragma GCC unroll 8
-    for (int i = 0; i < TOKENS; i++) {
+    for (int i = 0; i < nt; i++) {
         q[i] = a->q + token(a, t, i) * a->cols + 32 * b;
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++)
@@ -368,19 +406,19 @@ ALWAYS void tile_small(const struct tile *tile, const struct hkk_acts *a, size_t
         int32_t sum[TOKENS], less[TOKENS];
         float dx[TOKENS];
 #pragma GCC unroll 8
-        for (int i = 0; i < TOKENS; i++) {
+        for (int i = 0; i < nt; i++) {
             size_t at = token(a, t, i);
             sum[i] = f.two_scales ? tile->sums_of_16[at * a->cols / 16 + 2 * b + k]
                                   : a->sum[at * a->sums + b + k];
             less[i] = -offset * sum[i];
             dx[i] = a->d[at * a->blocks + b + k / halves];
         }
-        begin_with(less, acc);
-        small_sums(tile->code + (size_t)(n * planes) * k, q, 4 * (size_t)n * k, n, f, acc);
-        small_floats(tile->d[k], f.minimums ? tile->m[k] : NULL, dx, sum, f, acc, v);
+        begin_with(less, nt, acc);
+        small_sums(tile->code + (size_t)(n * planes) * k, q, 4 * (size_t)n * k, n, nt, f, acc);
+        small_floats(tile->d[k], f.minimums ? tile->m[k] : NULL, dx, sum, nt, f, acc, v);
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < TOKENS; i++)
+    for (int i = 0; i < nt; i++)
 #pragma GCC unroll 2
         for (int r = 0; r < REGS; r++)
             store_results(o, a, t + (size_t)i, r, v[i][r]);
@@ -410,8 +448,18 @@ typedef void tile_fn(const struct tile *tile, const struct hkk_acts *a, size_t b
         const struct place *o)                                                                     \
     {                                                                                              \
         const struct form f = {.offset = offset, __VA_ARGS__};                                     \
-        for (size_t t = 0; t < a->n; t += TOKENS)                                                  \
-            each(tile, a, b, blocks, t, o, f);                                                     \
+        for (size_t t = 0, left = a->n; t < a->n; left = a->n - t) {                               \
+            if (TOKENS > 4 && left > 4) {                                                          \
+                each(tile, a, b, blocks, t, TOKENS, o, f);                                         \
+                t += TOKENS;                                                                       \
+            } else if (left > 2) {                                                                 \
+                each(tile, a, b, blocks, t, 4, o, f);                                              \
+                t += 4;                                                                            \
+            } else {                                                                               \
+                each(tile, a, b, blocks, t, 2, o, f);                                              \
+                t += 2;                                                                            \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 TILE(tile_small_8, tile_small, .adds = 8)

@@ -1,0 +1,371 @@
+/* Packed blocks to codes with rows in lanes, four consecutive columns to a lane. What is packed is
+ * turned, and then unpacked in lanes: there is less of it than of codes. Codes are unsigned, the
+ * value plus the offset of the type's form; of q8_0, iq4_nl and iq4_xs plus 128. */
+#ifndef HKK_X86_TURN_H
+#define HKK_X86_TURN_H
+
+#include "kernels/x86/few.h"
+
+/* Where codes go: four columns' are EACH bytes behind the four columns' before, those of a group of
+ * 32 columns GROUP bytes behind the group's before. */
+struct code_place {
+    uint8_t *to;
+    size_t each, group;
+    bool planes; /* the lower four bits; the upper ones behind them */
+    int less;    /* taken off */
+};
+
+ALWAYS void put_codes(const struct code_place *o, size_t g, size_t k, lanes x)
+{
+    uint8_t *to = o->to + g * o->group + k * o->each;
+    if (o->less != 0)
+        x = l_minus(x, l_bytes(o->less));
+    if (!o->planes) {
+        l_store(to, x);
+        return;
+    }
+    l_store(to, l_and(x, l_bytes(15)));
+    l_store(to + 8 * o->each, l_and(l_right(x, 4), l_bytes(15)));
+}
+
+/* Scales and minimums of a super-block: lanes have words of the groups of 16 2j and 2j + 1. */
+struct turned {
+    lanes scale[8], min[8];
+};
+
+/* COUNT rows of BYTES bytes, fewer than LANES, as LANES rows at TO; those that are not there are
+ * zeros. */
+static inline void copy_rows(uint8_t *to, const uint8_t *w, size_t row_bytes, size_t bytes,
+                             size_t count)
+{
+    memset(to, 0, LANES * bytes);
+    for (size_t r = 0; r < count; r++)
+        memcpy(to + r * bytes, w + r * row_bytes, bytes);
+}
+
+/* ---- blocks of 32 ---- */
+
+/* Sixteen bytes of nibbles at P: sixteen columns of group A, and of group B from K on. */
+ALWAYS void turn_nibbles(const uint8_t *p, size_t stride, const void *table,
+                         const struct code_place *o, size_t a, size_t ka, size_t b, size_t kb)
+{
+    const lanes low = l_bytes(15);
+    lanes v[4];
+    turn_16_bytes(p, stride, v);
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; k++) {
+        lanes x = l_and(v[k], low), y = l_and(l_right(v[k], 4), low);
+        put_codes(o, a, ka + k, table != NULL ? l_look_up(l_table(table), x) : x);
+        put_codes(o, b, kb + k, table != NULL ? l_look_up(l_table(table), y) : y);
+    }
+}
+
+/* Fifth bits are in a word at BITS. */
+ALWAYS void turn_five_bits(const uint8_t *p, const uint8_t *bits, size_t stride,
+                           const struct code_place *o, size_t g)
+{
+    const lanes low = l_bytes(15), words = l_words(bits, stride);
+    const lanes even = l_dwords(0x08040201), odd = l_dwords(0x80402010);
+    static const uint8_t first[16] = {0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12};
+    lanes v[4];
+    turn_16_bytes(p, stride, v);
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; k++) {
+        const lanes at = l_minus(l_table(first), l_bytes(-(int)(k / 2)));
+        const lanes upper = l_minus(at, l_bytes(-2)), bit = k % 2 == 0 ? even : odd;
+        lanes x = l_and(v[k], low), y = l_and(l_right(v[k], 4), low);
+        put_codes(o, g, k, l_sixteen_where(x, l_look_up(words, at), bit));
+        put_codes(o, g, 4 + k, l_sixteen_where(y, l_look_up(words, upper), bit));
+    }
+}
+
+/* The block of 32 of each row at P as group G; its scales to D, its minimums to M. */
+ALWAYS void turn_small(const uint8_t *p, size_t stride, unsigned type, const struct code_place *o,
+                       size_t g, float *d, float *m)
+{
+    const lanes word = l_words(p, stride);
+    r_store(d, type == HKK_MXFP4 ? l_e8m0(word) : l_half(word));
+    if (type == HKK_Q4_1 || type == HKK_Q5_1)
+        r_store(m, l_half(l_right_32(word, 16)));
+    switch (type) {
+    case HKK_Q4_0:
+    case HKK_Q4_1:
+        turn_nibbles(p + (type == HKK_Q4_1 ? 4 : 2), stride, NULL, o, g, 0, g, 4);
+        break;
+    case HKK_IQ4_NL:
+        turn_nibbles(p + 2, stride, iq4_nl_codes, o, g, 0, g, 4);
+        break;
+    case HKK_MXFP4:
+        turn_nibbles(p + 1, stride, e2m1_codes, o, g, 0, g, 4);
+        break;
+    case HKK_Q5_0:
+        turn_five_bits(p + 6, p + 2, stride, o, g);
+        break;
+    case HKK_Q5_1:
+        turn_five_bits(p + 8, p + 4, stride, o, g);
+        break;
+    default: /* q8_0 */
+#pragma GCC unroll 2
+        for (size_t h = 0; h < 2; h++) {
+            lanes v[4];
+            turn_16_bytes(p + 2 + 16 * h, stride, v);
+#pragma GCC unroll 4
+            for (size_t k = 0; k < 4; k++)
+                put_codes(o, g, 4 * h + k, l_minus(v[k], l_bytes(-128)));
+        }
+    }
+}
+
+/* ---- codes of super-blocks ---- */
+
+ALWAYS void turn_q4_k(const uint8_t *qs, size_t stride, const struct code_place *o)
+{
+#pragma GCC unroll 1
+    for (size_t i = 0; i < 8; i++) {
+        const size_t g = i / 2 * 2, k = i % 2 * 4;
+        turn_nibbles(qs + 16 * i, stride, NULL, o, g, k, g + 1, k);
+    }
+}
+
+ALWAYS void turn_q5_k(const uint8_t *qs, const uint8_t *qh, size_t stride,
+                      const struct code_place *o)
+{
+    const lanes low = l_bytes(15), bit = l_bytes(16);
+#pragma GCC unroll 1
+    for (size_t s = 0; s < 2; s++) {
+        lanes h[4], v[4];
+        turn_16_bytes(qh + 16 * s, stride, h);
+#pragma GCC unroll 1
+        for (size_t c = 0; c < 4; c++) {
+            turn_16_bytes(qs + 32 * c + 16 * s, stride, v);
+#pragma GCC unroll 4
+            for (size_t k = 0; k < 4; k++) {
+                lanes x = l_and(v[k], low), y = l_and(l_right(v[k], 4), low);
+                put_codes(o, 2 * c, 4 * s + k, l_pick(bit, l_left(h[k], 4), x));
+                put_codes(o, 2 * c + 1, 4 * s + k, l_pick(bit, l_left(h[k], 3), y));
+                h[k] = l_right(h[k], 2);
+            }
+        }
+    }
+}
+
+ALWAYS void turn_q6_k(const uint8_t *ql, const uint8_t *qh, size_t stride,
+                      const struct code_place *o)
+{
+    const lanes low = l_bytes(15), six = l_bytes(63);
+#pragma GCC unroll 1
+    for (size_t i = 0; i < 4; i++) {
+        const size_t g = i / 2 * 4, s = i % 2;
+        const uint8_t *from = ql + 16 * g + 16 * s;
+        lanes a[4], b[4], h[4];
+        turn_16_bytes(from, stride, a);
+        turn_16_bytes(from + 32, stride, b);
+        turn_16_bytes(qh + 8 * g + 16 * s, stride, h);
+#pragma GCC unroll 4
+        for (size_t k = 0; k < 4; k++) {
+            const size_t at = 4 * s + k;
+            put_codes(o, g, at, l_and(l_pick(low, a[k], l_left(h[k], 4)), six));
+            put_codes(o, g + 1, at, l_and(l_pick(low, b[k], l_left(h[k], 2)), six));
+            put_codes(o, g + 2, at, l_and(l_pick(low, l_right(a[k], 4), h[k]), six));
+            put_codes(o, g + 3, at, l_and(l_pick(low, l_right(b[k], 4), l_right(h[k], 2)), six));
+        }
+    }
+}
+
+/* Two bits of each column; QH has a third one, or is NULL. */
+ALWAYS void turn_two_bits(const uint8_t *qs, const uint8_t *qh, size_t stride,
+                          const struct code_place *o)
+{
+    const lanes two = l_bytes(3), bit = l_bytes(4);
+#pragma GCC unroll 1
+    for (size_t s = 0; s < 2; s++) {
+        lanes h[4], v[4];
+        if (qh != NULL)
+            turn_16_bytes(qh + 16 * s, stride, h);
+#pragma GCC unroll 1
+        for (size_t n = 0; n < 2; n++) {
+            turn_16_bytes(qs + 32 * n + 16 * s, stride, v);
+#pragma GCC unroll 4
+            for (size_t j = 0; j < 4; j++)
+#pragma GCC unroll 4
+                for (size_t k = 0; k < 4; k++) {
+                    lanes x = l_and(v[k], two);
+                    v[k] = l_right(v[k], 2);
+                    if (qh != NULL) {
+                        x = l_pick(bit, l_left(h[k], 2), x);
+                        h[k] = l_right(h[k], 1);
+                    }
+                    put_codes(o, 4 * n + j, 4 * s + k, x);
+                }
+        }
+    }
+}
+
+/* ---- their scales ---- */
+
+/* Bytes N and N + MORE of each lane as words: their lower halves, or the UPPER ones. */
+ALWAYS lanes two_words(lanes x, int n, int more, bool upper)
+{
+    static const uint8_t lower_at[16] = {0, 128, 0, 128, 4,  128, 4,  128,
+                                         8, 128, 8, 128, 12, 128, 12, 128},
+                         upper_at[16] = {128, 0, 128, 0, 128, 4,  128, 4,
+                                         128, 8, 128, 8, 128, 12, 128, 12};
+    const uint32_t byte = upper ? (uint32_t)(n + more) << 24 | (uint32_t)n << 8
+                                : (uint32_t)(n + more) << 16 | (uint32_t)n;
+    const lanes at = l_table(upper ? upper_at : lower_at);
+    return l_look_up(x, l_pick(l_bytes(3), l_dwords(byte), at));
+}
+
+/* Sixteen unsigned bytes in four registers. */
+ALWAYS void words_of_bytes(const lanes v[4], lanes pair[8])
+{
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++)
+        pair[j] = two_words(v[j / 2], j % 2 * 2, 1, false);
+}
+
+ALWAYS void words_of_signed_bytes(const lanes v[4], lanes pair[8])
+{
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++)
+        pair[j] = l_right_signed(two_words(v[j / 2], j % 2 * 2, 1, true), 8);
+}
+
+/* Eight bytes, each for two groups of 16. */
+ALWAYS void words_of_32(lanes a, lanes b, lanes pair[8])
+{
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++)
+        pair[j] = two_words(j < 4 ? a : b, j % 4, 0, false);
+}
+
+/* q4_k's and q5_k's heads. */
+ALWAYS void turn_k_scales(const uint8_t *p, size_t stride, struct turned *s, float *d, float *m)
+{
+    const lanes low = l_bytes(15), six = l_bytes(63);
+    lanes v[4];
+    turn_16_bytes(p, stride, v);
+    r_store(d, l_half(v[0]));
+    r_store(m, r_negative(l_half(l_right_32(v[0], 16))));
+    lanes top = l_pick(low, v[3], l_right(v[1], 2)),
+          top_min = l_pick(low, l_right(v[3], 4), l_right(v[2], 2));
+    words_of_32(l_and(v[1], six), l_and(top, six), s->scale);
+    words_of_32(l_and(v[2], six), l_and(top_min, six), s->min);
+}
+
+ALWAYS void turn_q2_k_scales(const uint8_t *p, size_t stride, struct turned *s, float *d, float *m)
+{
+    const lanes low = l_bytes(15), word = l_words(p + 80, stride);
+    lanes v[4], min[4];
+    turn_16_bytes(p, stride, v);
+    r_store(d, l_half(word));
+    r_store(m, r_negative(l_half(l_right_32(word, 16))));
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        min[k] = l_and(l_right(v[k], 4), low);
+        v[k] = l_and(v[k], low);
+    }
+    words_of_bytes(v, s->scale);
+    words_of_bytes(min, s->min);
+}
+
+/* Four scales from the nibbles of X and from the lowest bits of TOP's bytes, less 32. */
+ALWAYS lanes four_q3_k_scales(lanes x, lanes top)
+{
+    x = l_pick(l_bytes(15), x, l_left(top, 4));
+    return l_minus(l_and(x, l_bytes(63)), l_bytes(32));
+}
+
+/* Sixteen bytes of which the last twelve are the scales. */
+ALWAYS void turn_q3_k_scales(const uint8_t *p, size_t stride, struct turned *s, float *d)
+{
+    lanes v[4], x[4];
+    turn_16_bytes(p + 92, stride, v);
+    r_store(d, l_half(l_right_32(l_words(p + 106, stride), 16)));
+    x[0] = four_q3_k_scales(v[1], v[3]);
+    x[1] = four_q3_k_scales(v[2], l_right(v[3], 2));
+    x[2] = four_q3_k_scales(l_right(v[1], 4), l_right(v[3], 4));
+    x[3] = four_q3_k_scales(l_right(v[2], 4), l_right(v[3], 6));
+    words_of_signed_bytes(x, s->scale);
+}
+
+ALWAYS void turn_q6_k_scales(const uint8_t *p, size_t stride, struct turned *s, float *d)
+{
+    lanes v[4];
+    turn_16_bytes(p + 192, stride, v);
+    r_store(d, l_half(l_right_32(l_words(p + 206, stride), 16)));
+    words_of_signed_bytes(v, s->scale);
+}
+
+/* Nibbles, and two bits each of the head's upper half. */
+ALWAYS void turn_iq4_xs_scales(const uint8_t *p, size_t stride, struct turned *s, float *d)
+{
+    lanes word = l_words(p, stride), x = l_words(p + 4, stride);
+    lanes top = l_right_32(word, 16), four = l_dwords(15), two = l_dwords(3);
+    r_store(d, l_half(word));
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++, x = l_right_32(x, 4), top = l_right_32(top, 2)) {
+        lanes scale = l_pick(four, x, l_left(l_and(top, two), 4));
+        scale = l_minus(l_and(scale, l_dwords(63)), l_dwords(32));
+        s->scale[j] = l_right_signed(two_words(scale, 0, 0, true), 8);
+    }
+}
+
+/* Whether there is a way here to turn super-blocks of TYPE. */
+ALWAYS bool is_turned(unsigned type)
+{
+    switch (type) {
+    case HKK_Q2_K:
+    case HKK_Q3_K:
+    case HKK_Q4_K:
+    case HKK_Q5_K:
+    case HKK_Q6_K:
+    case HKK_IQ4_XS:
+    case HKK_TQ2_0:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The super-block of each row at P. */
+ALWAYS void turn_super(const uint8_t *p, size_t stride, unsigned type, const struct code_place *o,
+                       struct turned *s, float *d, float *m)
+{
+    switch (type) {
+    case HKK_Q2_K:
+        turn_two_bits(p + 16, NULL, stride, o);
+        turn_q2_k_scales(p, stride, s, d, m);
+        break;
+    case HKK_Q3_K:
+        turn_two_bits(p + 32, p, stride, o);
+        turn_q3_k_scales(p, stride, s, d);
+        break;
+    case HKK_Q4_K:
+        turn_q4_k(p + 16, stride, o);
+        turn_k_scales(p, stride, s, d, m);
+        break;
+    case HKK_Q5_K:
+        turn_q5_k(p + 48, p + 16, stride, o);
+        turn_k_scales(p, stride, s, d, m);
+        break;
+    case HKK_Q6_K:
+        turn_q6_k(p, p + 128, stride, o);
+        turn_q6_k_scales(p, stride, s, d);
+        break;
+    case HKK_IQ4_XS:
+#pragma GCC unroll 1
+        for (size_t g = 0; g < 8; g++)
+            turn_nibbles(p + 8 + 16 * g, stride, iq4_nl_codes, o, g, 0, g, 4);
+        turn_iq4_xs_scales(p, stride, s, d);
+        break;
+    default: /* tq2_0 */
+        turn_two_bits(p, NULL, stride, o);
+        r_store(d, l_half(l_right_32(l_words(p + 62, stride), 16)));
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; j++)
+            s->scale[j] = l_dwords(0x00010001);
+    }
+}
+
+#endif
