@@ -480,10 +480,12 @@ HK_API struct hk_bytes hk_tensor_scales(const struct hk_file *f, const struct hk
 HK_API struct hk_bytes hk_tensor_residual(const struct hk_file *f, const struct hk_tensor *t);
 
 /* Advice on memory: bytes B of a section of F will be wanted soon, and the system may begin to read
- * them; or not for long, and it may forget them, as far as nobody else has them mapped. Whether the
- * last of them is in memory by now, as far as the system tells. */
+ * them; or not for long, and it may forget them, as far as nobody else has them mapped; or only
+ * some of them will be, which ones is not known. Whether the last of them is in memory by now, as
+ * far as the system tells. */
 HK_API void hk_read_ahead(const struct hk_file *f, struct hk_bytes b);
 HK_API void hk_let_go(const struct hk_file *f, struct hk_bytes b);
+HK_API void hk_expect_random(const struct hk_file *f, struct hk_bytes b);
 HK_API bool hk_is_in_memory(const struct hk_file *f, struct hk_bytes b);
 
 /* Number of elements, of elements in the last dimension (1 for a scalar), and of rows of that

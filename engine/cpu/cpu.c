@@ -28,6 +28,13 @@ static void size_attention(struct hke_cpu *c, const struct hke_step *s)
     raise_to(&c->max_value_dim, cache->value_dim);
 }
 
+static void size_experts(struct hke_cpu *c, const struct hke_step *s)
+{
+    raise_to(&c->max_experts, s->router.experts);
+    raise_to(&c->max_chosen, s->router.chosen);
+    raise_to(&c->max_expert_cols, s->operand[0].weight->cols);
+}
+
 static void find_sizes(struct hke_cpu *c)
 {
     for (size_t i = 0; i < c->plan->steps; i++) {
@@ -39,7 +46,11 @@ static void find_sizes(struct hke_cpu *c)
         }
         if (s->kind == HKE_ATTEND)
             size_attention(c, s);
-        if (s->kind == HKE_PRODUCT && s->layer == 0)
+        if (s->kind == HKE_EXPERTS_UP || s->kind == HKE_EXPERTS_DOWN) {
+            size_experts(c, s);
+            weights *= s->router.chosen;
+        }
+        if (s->kind != HKE_EMBED && s->kind != HKE_LOGITS && s->layer == 0)
             c->layer_weights += weights;
     }
     for (size_t i = 0; i < c->plan->ropes; i++)
@@ -79,7 +90,8 @@ static void cut_step_buffers(struct arena *a, struct hke_cpu *c)
     struct arena attention = *a;
     for (unsigned b = HKE_QUERIES; b <= HKE_ATTENDED; b++)
         cut_step_buffer(&attention, c, (enum hke_buffer)b);
-    cut_step_buffer(a, c, HKE_FFN);
+    for (unsigned b = HKE_FFN; b < HKE_BUFFERS; b++)
+        cut_step_buffer(a, c, (enum hke_buffer)b);
     raise_to(&a->used, attention.used);
     a->too_big |= attention.too_big;
 }
@@ -105,6 +117,27 @@ static void cut_tiles(struct arena *a, struct hke_cpu *c)
                       c->kernels->tiles_bytes((enum hkk_kind)kind, c->opt.batch, c->max_cols));
 }
 
+/* Routes of N tokens, and activations of their places. */
+static void cut_places(struct arena *a, const struct hke_cpu *c, size_t n, struct hke_routes *r,
+                       void *acts[HKK_KINDS])
+{
+    const size_t places = n * c->max_chosen;
+    *r = (struct hke_routes){
+        .expert = cut_buffer(a, places, sizeof *r->expert),
+        .weight = cut_buffer(a, places, sizeof *r->weight),
+        .place = cut_buffer(a, places, sizeof *r->place),
+        .token = cut_buffer(a, places, sizeof *r->token),
+        .begin = cut_buffer(a, c->max_experts + 1, sizeof *r->begin),
+        .active = cut_buffer(a, c->max_experts, sizeof *r->active),
+    };
+    acts[HKK_KIND_F32] = n > 1 ? cut_buffer(a, places, c->max_expert_cols * sizeof(float)) : NULL;
+    for (unsigned kind = HKK_KIND_F32 + 1; kind < HKK_KINDS; kind++)
+        acts[kind] =
+            c->opt.activations == HKE_ACTIVATIONS_F32
+                ? NULL
+                : cut_buffer(a, 1, hkk_acts_bytes((enum hkk_kind)kind, places, c->max_expert_cols));
+}
+
 static void cut_worker(struct arena *a, const struct hke_cpu *c, struct hke_worker *w)
 {
     size_t scratch = hkk_attend_scratch_bytes(c->max_key_dim, c->max_value_dim);
@@ -122,6 +155,8 @@ static void cut_worker(struct arena *a, const struct hke_cpu *c, struct hke_work
         .normed = cut_buffer(a, c->plan->hidden, sizeof(float)),
     };
     cut_acts(a, c, 1, w->acts);
+    w->scores = cut_buffer(a, 2 * c->max_experts, sizeof *w->scores);
+    cut_places(a, c, 1, &w->routes, w->place_acts);
 }
 
 static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
@@ -129,6 +164,7 @@ static void cut_all_buffers(struct arena *a, struct hke_cpu *c)
     cut_step_buffers(a, c);
     cut_acts(a, c, c->opt.batch, c->acts);
     cut_tiles(a, c);
+    cut_places(a, c, c->opt.batch, &c->routes, c->place_acts);
     c->logits = cut_buffer(a, c->opt.logits, c->plan->vocab * sizeof *c->logits);
     c->group = cut_buffer(a, c->opt.batch, sizeof *c->group);
     for (unsigned i = 0; i < hke_pool_workers(c->pool); i++) {

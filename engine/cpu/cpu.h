@@ -19,6 +19,18 @@ enum {
     HKE_SPLIT_TOKENS = 16, /* at most these have the blocks of their past shared out */
 };
 
+/* Which experts the tokens of a pass have chosen: K each, best first. A place is one token with one
+ * of its experts; places are numbered by expert, then by token. */
+struct hke_routes {
+    uint32_t *expert; /* [n][k] */
+    float *weight;    /* [n][k] */
+    uint32_t *place;  /* [n][k] */
+    uint32_t *token;  /* [n * k]: of each place */
+    uint32_t *begin;  /* [experts + 1]: the first place of each expert */
+    uint32_t *active; /* [experts]: those with places, */
+    size_t actives;   /* so many */
+};
+
 struct hke_worker {  /* what a thread has for itself */
     unsigned number; /* in the pool */
     void *scratch;   /* of a product or of attention */
@@ -28,9 +40,12 @@ struct hke_worker {  /* what a thread has for itself */
     struct hkk_attention *running; /* likewise: what they have from the blocks so far */
     float *part;                   /* likewise x value_dim: what the next block gives */
 
+    float *scores; /* 2 x experts: of a token that is routed */
+
     /* Where a pass has one token, its residual and as the device's members of these names. */
     float *residual, *normed;
-    void *acts[HKK_KINDS];
+    void *acts[HKK_KINDS], *place_acts[HKK_KINDS];
+    struct hke_routes routes;
     float *low[HKE_MAX_OPERANDS];
 };
 
@@ -62,8 +77,9 @@ struct hke_cpu {
     size_t max_cols;               /* of the matrices */
     size_t max_heads, max_queries; /* of queries: all of a token; attended together */
     size_t max_key_dim, max_value_dim;
-    size_t layer_weights; /* multiply-adds of a layer for a token */
-    size_t cos_sin_elems; /* of all ropes, of a position */
+    size_t max_experts, max_chosen, max_expert_cols; /* 0: there are none */
+    size_t layer_weights;                            /* multiply-adds of a layer for a token */
+    size_t cos_sin_elems;                            /* of all ropes, of a position */
 
     struct hke_span *span;
     size_t spans;
@@ -73,12 +89,14 @@ struct hke_cpu {
 
     void *arena; /* all below */
     size_t arena_bytes;
-    float *buffer[HKE_BUFFERS]; /* batch x the plan's elems */
-    float *normed;              /* batch x hidden: input of a product; in the memory of DELTA */
-    void *acts[HKK_KINDS];      /* rounded activations of the product that is next, of each kind */
-    void *tiles[HKK_KINDS];     /* the same in tiles, or NULL */
-    float *logits;              /* opt.logits x vocab */
-    struct hke_worker *worker;  /* one for each of the pool */
+    float *buffer[HKE_BUFFERS];  /* batch x the plan's elems */
+    float *normed;               /* batch x hidden: input of a product; in the memory of DELTA */
+    void *acts[HKK_KINDS];       /* rounded activations of the product that is next, of each kind */
+    void *tiles[HKK_KINDS];      /* the same in tiles, or NULL */
+    void *place_acts[HKK_KINDS]; /* activations of places; of F32 the numbers themselves */
+    struct hke_routes routes;
+    float *logits;             /* opt.logits x vocab */
+    struct hke_worker *worker; /* one for each of the pool */
 
     void *low_arena;              /* LOW, and that of workers; NULL: there are no adapters */
     float *low[HKE_MAX_OPERANDS]; /* batch x max_rank: A x of adapters; or NULL */
@@ -136,6 +154,7 @@ struct hke_input {
     struct hkk_acts as[HKK_KINDS];
     unsigned kinds; /* bits of enum hkk_kind */
     const struct hke_step *step;
+    size_t matrix;                /* of stacks: which is multiplied with */
     size_t first;                 /* token of the batch that is the first here */
     float *low[HKE_MAX_OPERANDS]; /* [n][max_rank], set by hke_project_adapters() */
 };
@@ -174,6 +193,28 @@ void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct
 /* The step's activation of its one operand or two, likewise. */
 void hke_multiply_activated(const struct hke_pass *p, struct hke_worker *own,
                             const struct hke_input *in, float *y);
+
+/* Rows [BEGIN, END) of operand I to y[t * stride], y[t * stride + 1], ... */
+void hke_multiply_rows(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                       size_t i, size_t begin, size_t end, float *y, size_t stride);
+/* The activation of step S, of N numbers of its first operand and of its second, or NULL. */
+void hke_activate(const struct hkk_table *k, const struct hke_step *s, float *y, const float *up,
+                  size_t n);
+/* y += the step's one operand, likewise. */
+void hke_multiply_and_add(const struct hke_pass *p, struct hke_worker *own,
+                          const struct hke_input *in, float *y);
+/* What W is multiplied with. */
+enum hkk_kind hke_activation_kind(const struct hke_cpu *c, const struct hke_weight *w);
+
+/* ---- experts (experts.c) ---- */
+
+/* Choose the experts of the tokens of ROUTE step S, whose scores are there. */
+void hke_route_tokens(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s);
+/* EXPERTS_UP, whose input IN is complete; then a barrier. */
+void hke_expand_experts(const struct hke_pass *p, struct hke_worker *own,
+                        const struct hke_input *in);
+/* EXPERTS_DOWN; then a barrier. */
+void hke_sum_experts(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s);
 
 /* ---- attention (attend.c) ---- */
 

@@ -6,7 +6,7 @@
 #include "engine/cpu/cpu.h"
 
 /* Products use rows where they lie; where activations are not rounded, only float rows. */
-static enum hkk_kind activation_kind(const struct hke_cpu *c, const struct hke_weight *w)
+enum hkk_kind hke_activation_kind(const struct hke_cpu *c, const struct hke_weight *w)
 {
     return c->opt.activations == HKE_ACTIVATIONS_F32 ? HKK_KIND_F32 : hkk_kind_of(w->type);
 }
@@ -19,7 +19,7 @@ bool hke_has_kernels(const struct hke_weight *w)
 
 static bool multiplies_in_place(const struct hke_cpu *c, const struct hke_weight *w)
 {
-    return hke_has_kernels(w) && activation_kind(c, w) == hkk_kind_of(w->type);
+    return hke_has_kernels(w) && hke_activation_kind(c, w) == hkk_kind_of(w->type);
 }
 
 /* ---- activations ---- */
@@ -30,10 +30,11 @@ void hke_set_input(const struct hke_pass *p, const struct hke_worker *own, const
     const bool single = hke_is_single_token(p);
     void *const *memory = single ? own->acts : p->cpu->acts;
     in->step = s;
+    in->matrix = 0;
     in->first = first;
     in->kinds = 1u << HKK_KIND_F32;
     for (size_t i = 0; i < s->operands; i++) {
-        in->kinds |= 1u << activation_kind(p->cpu, s->operand[i].weight);
+        in->kinds |= 1u << hke_activation_kind(p->cpu, s->operand[i].weight);
         in->low[i] = single ? own->low[i] : p->cpu->low[i];
     }
     for (unsigned kind = HKK_KIND_F32; kind < HKK_KINDS; kind++)
@@ -193,50 +194,49 @@ static void change_rows(const struct hke_pass *p, const struct hke_worker *own,
 /* ---- rows ---- */
 
 static void multiply_decoded_rows(const struct hke_pass *p, struct hke_worker *own,
-                                  const struct hke_weight *w, const struct hkk_acts *a,
-                                  size_t begin, size_t end, float *y, size_t stride)
+                                  const struct hke_weight *w, size_t index,
+                                  const struct hkk_acts *a, size_t begin, size_t end, float *y,
+                                  size_t stride)
 {
     const struct hkk_matrix m = {(const uint8_t *)own->row, w->cols};
     for (size_t r = begin; r < end; r += HKE_ROW_GROUP) {
         size_t n = hke_min_size(end - r, HKE_ROW_GROUP);
-        hk_decoder_read(w->decoder, (uint64_t)hke_weight_row(w, 0, r) * w->cols, n * w->cols,
+        hk_decoder_read(w->decoder, (uint64_t)hke_weight_row(w, index, r) * w->cols, n * w->cols,
                         own->row);
         hke_to_file_order(own->row, n * w->cols);
         p->cpu->kernels->matmul[HKK_F32](&m, 0, n, a, y + (r - begin), stride, own->scratch);
     }
 }
 
-/* What the operand O does to each number by itself. */
-static void finish_rows(const struct hkk_table *k, const struct hke_operand *o, size_t begin,
-                        size_t end, float *y)
+/* What the operand O does to each number by itself, of its matrix INDEX. */
+static void finish_rows(const struct hkk_table *k, const struct hke_operand *o, size_t index,
+                        size_t begin, size_t end, float *y)
 {
     if (o->bias != NULL)
-        k->add(y, o->bias + begin, end - begin);
+        k->add(y, o->bias + index * o->weight->rows + begin, end - begin);
     if (o->scale != 0)
         k->scale(y, o->scale, end - begin);
     if (o->soft_cap != 0)
         k->soft_cap(y, o->soft_cap, end - begin);
 }
 
-/* Rows [BEGIN, END) of operand I to y[t * stride], y[t * stride + 1], ... */
-static void multiply_rows(const struct hke_pass *p, struct hke_worker *own,
-                          const struct hke_input *in, size_t i, size_t begin, size_t end, float *y,
-                          size_t stride)
+void hke_multiply_rows(const struct hke_pass *p, struct hke_worker *own, const struct hke_input *in,
+                       size_t i, size_t begin, size_t end, float *y, size_t stride)
 {
     const struct hke_cpu *c = p->cpu;
     const struct hke_weight *w = in->step->operand[i].weight;
-    const struct hkk_acts *a = &in->as[activation_kind(c, w)];
+    const struct hkk_acts *a = &in->as[hke_activation_kind(c, w)];
     if (multiplies_in_place(c, w)) {
-        const struct hkk_matrix m = {
-            w->data + hke_weight_row(w, 0, begin) * hkk_row_bytes(w->type, w->cols), w->cols};
+        const size_t row = hke_weight_row(w, in->matrix, begin);
+        const struct hkk_matrix m = {w->data + row * hkk_row_bytes(w->type, w->cols), w->cols};
         c->kernels->matmul[w->type](&m, 0, end - begin, a, y, stride, own->scratch);
     } else {
-        multiply_decoded_rows(p, own, w, a, begin, end, y, stride);
+        multiply_decoded_rows(p, own, w, in->matrix, a, begin, end, y, stride);
     }
-    if (p->cpu->has_adapters)
+    if (p->cpu->has_adapters && w->stack == 1)
         change_rows(p, own, in, i, begin, end, y, stride);
-    for (size_t t = 0; t < in->as[HKK_KIND_F32].n; t++)
-        finish_rows(c->kernels, &in->step->operand[i], begin, end, y + t * stride);
+    for (size_t t = 0; t < a->n; t++)
+        finish_rows(c->kernels, &in->step->operand[i], in->matrix, begin, end, y + t * stride);
 }
 
 /* ---- shares ---- */
@@ -267,7 +267,7 @@ bool hke_multiply_share(const struct hke_pass *p, struct hke_worker *own,
         size_t from = *begin > before ? (*begin - before) * to[i].unit : 0;
         size_t stop = hke_min_size((*end - before) * to[i].unit, rows);
         if (from < stop)
-            multiply_rows(p, own, in, i, from, stop, to[i].y + from, rows);
+            hke_multiply_rows(p, own, in, i, from, stop, to[i].y + from, rows);
         before += units_of(s->operand[i].weight, to[i].unit);
     }
     return true;
@@ -282,9 +282,8 @@ void hke_multiply(const struct hke_pass *p, struct hke_worker *own, const struct
         ;
 }
 
-/* N numbers of the first operand, and of the second, or NULL. */
-static void activate(const struct hkk_table *k, const struct hke_step *s, float *y, const float *up,
-                     size_t n)
+void hke_activate(const struct hkk_table *k, const struct hke_step *s, float *y, const float *up,
+                  size_t n)
 {
     static const enum hkk_function functions[] = {[HKE_SILU] = HKK_SILU,
                                                   [HKE_GELU] = HKK_GELU,
@@ -310,11 +309,34 @@ void hke_multiply_activated(const struct hke_pass *p, struct hke_worker *own,
     size_t begin, end;
     while (hke_pool_take(pool, own->number, total, grain, &begin, &end)) {
         size_t from = begin * HKE_ROW_GROUP, to = hke_min_size(end * HKE_ROW_GROUP, rows);
-        multiply_rows(p, own, in, 0, from, to, y + from, rows);
+        hke_multiply_rows(p, own, in, 0, from, to, y + from, rows);
         if (gated)
-            multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);
+            hke_multiply_rows(p, own, in, 1, from, to, own->up, HKE_FFN_ROWS);
         for (size_t t = 0; t < n; t++)
-            activate(p->cpu->kernels, s, y + t * rows + from,
-                     gated ? own->up + t * HKE_FFN_ROWS : NULL, to - from);
+            hke_activate(p->cpu->kernels, s, y + t * rows + from,
+                         gated ? own->up + t * HKE_FFN_ROWS : NULL, to - from);
+    }
+}
+
+void hke_multiply_and_add(const struct hke_pass *p, struct hke_worker *own,
+                          const struct hke_input *in, float *y)
+{
+    struct hke_pool *pool = p->cpu->pool;
+    const struct hke_operand *o = &in->step->operand[0];
+    const size_t n = in->as[HKK_KIND_F32].n, rows = o->weight->rows;
+    const size_t total = units_of(o->weight, HKE_ROW_GROUP);
+    const size_t grain = hke_pool_grain(pool, total, HKE_FFN_ROWS / HKE_ROW_GROUP);
+    const float *gates = p->cpu->buffer[HKE_SHARED_GATE] + in->first;
+    size_t begin, end;
+    while (hke_pool_take(pool, own->number, total, grain, &begin, &end)) {
+        const size_t from = begin * HKE_ROW_GROUP, to = hke_min_size(end * HKE_ROW_GROUP, rows);
+        hke_multiply_rows(p, own, in, 0, from, to, own->up, HKE_FFN_ROWS);
+        for (size_t t = 0; t < n; t++) {
+            float *part = own->up + t * HKE_FFN_ROWS, gate = o->gated ? gates[t] : 0;
+            p->cpu->kernels->apply[HKK_SIGMOID](&gate, 1);
+            if (o->gated)
+                p->cpu->kernels->scale(part, gate, to - from);
+            p->cpu->kernels->add(y + t * rows + from, part, to - from);
+        }
     }
 }

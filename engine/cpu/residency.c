@@ -23,12 +23,19 @@ struct hke_residency {
     struct piece *piece;
     size_t pieces;
     uint64_t total, kept;
-    bool fits, warm; /* all are kept; a pass has read all */
-    size_t done;     /* a step that is done, whose pieces have not been let go; or STEPS */
-    size_t ahead;    /* pieces that have been read ahead; above PIECES: of the next pass */
+    bool fits, warm;  /* all are kept; a pass has read all */
+    bool chosen_only; /* experts do not all fit */
+    size_t done;      /* a step that is done, whose pieces have not been let go; or STEPS */
+    size_t ahead;     /* pieces that have been read ahead; above PIECES: of the next pass */
 };
 
 /* ---- pieces ---- */
+
+static struct hk_bytes bytes_of_matrix(const struct hke_weight *w, size_t index)
+{
+    const size_t row = hkk_row_bytes(w->type, w->cols);
+    return (struct hk_bytes){w->data + hke_weight_row(w, index, 0) * row, w->rows * row};
+}
 
 /* Bytes of the rows of operand O; empty where they are not needed whole. */
 static struct hk_bytes rows_of_operand(const struct hke_step *s, size_t o)
@@ -36,8 +43,7 @@ static struct hk_bytes rows_of_operand(const struct hke_step *s, size_t o)
     const struct hke_weight *w = s->operand[o].weight;
     if (s->kind == HKE_EMBED || w->data == NULL || w->stack != 1)
         return (struct hk_bytes){0};
-    const size_t row = hkk_row_bytes(w->type, w->cols);
-    return (struct hk_bytes){w->data + hke_weight_row(w, 0, 0) * row, w->rows * row};
+    return bytes_of_matrix(w, 0);
 }
 
 /* Cut B into pieces, which go to OUT unless that is NULL; gives their number. */
@@ -117,6 +123,32 @@ static void choose_pieces(struct hke_residency *r, uint64_t memory)
     r->kept += large;
 }
 
+typedef void weight_fn(void *arg, const struct hke_weight *w);
+
+/* FN for each stack of experts' matrices that lies in the file as it is used. */
+static void each_stack(const struct hke_plan *p, weight_fn *fn, void *arg)
+{
+    for (size_t i = 0; i < p->steps; i++)
+        for (size_t o = 0; o < p->step[i].operands; o++) {
+            const struct hke_weight *w = p->step[i].operand[o].weight;
+            if (w->data != NULL && w->stack > 1)
+                fn(arg, w);
+        }
+}
+
+static void add_stack_bytes(void *arg, const struct hke_weight *w)
+{
+    uint64_t *sum = arg;
+    *sum += (uint64_t)w->stack * bytes_of_matrix(w, 0).n;
+}
+
+static void expect_random(void *arg, const struct hke_weight *w)
+{
+    const struct hke_residency *r = arg;
+    for (size_t i = 0; i < w->stack; i++)
+        hk_expect_random(r->file, bytes_of_matrix(w, i));
+}
+
 enum hk_status hke_residency_new(struct hke_residency **out, const struct hke_plan *p,
                                  uint64_t memory, struct hk_error *err)
 {
@@ -133,6 +165,11 @@ enum hk_status hke_residency_new(struct hke_residency **out, const struct hke_pl
     }
     list_pieces(r, p);
     choose_pieces(r, memory);
+    uint64_t experts = 0;
+    each_stack(p, add_stack_bytes, &experts);
+    r->chosen_only = experts > 0 && (memory < r->total || memory - r->total < experts);
+    if (r->chosen_only)
+        each_stack(p, expect_random, r);
     *out = r;
     return HK_OK;
 }
@@ -196,6 +233,17 @@ void hke_residency_step(struct hke_residency *r, size_t step)
     if (step == 0)
         r->ahead = r->ahead >= r->pieces ? r->ahead - r->pieces : 0;
     read_step_ahead(r, step);
+}
+
+void hke_residency_experts(struct hke_residency *r, const struct hke_step *step,
+                           const uint32_t *expert, size_t n)
+{
+    if (!r->chosen_only)
+        return;
+    for (const struct hke_step *s = step; s <= step + 1; s++)
+        for (size_t o = 0; o < s->operands; o++)
+            for (size_t i = 0; i < n && s->operand[o].weight->data != NULL; i++)
+                hk_read_ahead(r->file, bytes_of_matrix(s->operand[o].weight, expert[i]));
 }
 
 void hke_residency_pass(struct hke_residency *r)

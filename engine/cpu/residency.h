@@ -21,6 +21,10 @@ uint64_t hke_residency_kept(const struct hke_residency *r, uint64_t *total);
 
 /* STEP of a pass is next, and all workers have done with those before it. From one thread. */
 void hke_residency_step(struct hke_residency *r, size_t step);
+/* The N experts EXPERT are chosen for EXPERTS_UP step STEP and the one behind it. From one thread.
+ */
+void hke_residency_experts(struct hke_residency *r, const struct hke_step *step,
+                           const uint32_t *expert, size_t n);
 /* A pass through all steps has ended. */
 void hke_residency_pass(struct hke_residency *r);
 

@@ -226,6 +226,26 @@ static void multiply_heads(const struct hke_pass *p, struct hke_worker *own,
         finish_heads(p, own, s, heads);
 }
 
+/* A product whose result needs no whole heads. */
+static void multiply_one(const struct hke_pass *p, struct hke_worker *own,
+                         const struct hke_input *in, float *y)
+{
+    const struct hke_step *s = in->step;
+    struct hke_output to[HKE_MAX_OPERANDS];
+    size_t begin, end;
+    if (s->activation != HKE_NO_ACTIVATION)
+        hke_multiply_activated(p, own, in, y);
+    else if (s->operand[0].adds)
+        hke_multiply_and_add(p, own, in, y);
+    else
+        for (size_t i = 0; i < s->operands; i++)
+            to[i] = (struct hke_output){buffer_at(p, s->operand[i].to, in->first), HKE_ROW_GROUP};
+    if (s->activation == HKE_NO_ACTIVATION && !s->operand[0].adds)
+        while (hke_multiply_share(p, own, in, to, &begin, &end))
+            ;
+    hke_pool_barrier(p->cpu->pool);
+}
+
 static void run_product(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
 {
     const size_t from = hke_first_token(p, s), n = p->n - from;
@@ -240,15 +260,19 @@ static void run_product(const struct hke_pass *p, struct hke_worker *own, const 
     else
         hke_round_input(p, own, &in);
     hke_project_adapters(p, own, &in);
-    if (s->operand[0].heads > 0) {
+    if (s->kind == HKE_EXPERTS_UP)
+        hke_expand_experts(p, own, &in);
+    else if (s->operand[0].heads > 0)
         multiply_heads(p, own, s, &in);
-        return;
-    }
-    if (s->activation != HKE_NO_ACTIVATION)
-        hke_multiply_activated(p, own, &in, y);
     else
-        hke_multiply(p, own, &in, y);
-    hke_pool_barrier(p->cpu->pool);
+        multiply_one(p, own, &in, y);
+}
+
+/* The first operand is of all experts, a second one of the shared expert. */
+static void run_route(const struct hke_pass *p, struct hke_worker *own, const struct hke_step *s)
+{
+    run_product(p, own, s);
+    hke_route_tokens(p, own, s);
 }
 
 /* ---- LOGITS ---- */
@@ -330,10 +354,17 @@ static void run_step(const struct hke_pass *p, struct hke_worker *own, const str
         run_embed(p, own, s);
         break;
     case HKE_PRODUCT:
+    case HKE_EXPERTS_UP:
         run_product(p, own, s);
         break;
     case HKE_ATTEND:
         hke_attend(p, own, s);
+        break;
+    case HKE_ROUTE:
+        run_route(p, own, s);
+        break;
+    case HKE_EXPERTS_DOWN:
+        hke_sum_experts(p, own, s);
         break;
     case HKE_LOGITS:
         add_last_delta(p, own, s);

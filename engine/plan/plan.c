@@ -72,16 +72,17 @@ struct builder {
  * buffers and work without bound. No format stores as little as this a weight. */
 enum { WEIGHTS_A_BYTE = 64, WEIGHTS_FREE = 1 << 20 };
 
-static enum hk_status spend_weights(struct builder *b, const struct hk_tensor *t, size_t rows,
-                                    size_t cols)
+static enum hk_status spend_weights(struct builder *b, const struct hk_tensor *t,
+                                    const struct hk_model_tensor *as)
 {
-    uint64_t elems = (uint64_t)rows * cols; /* dimensions are below 2^31, 2^40 and 2^20 */
-    if (elems > b->budget)
+    const uint64_t matrix = as->rows * as->cols; /* both are below 2^31 */
+    const uint64_t stack = as->experts > 0 ? as->experts : 1;
+    if (matrix > b->budget || stack > b->budget / (matrix > 0 ? matrix : 1))
         return hk_fail(b->err, HK_E_RANGE, t->entry_offset,
-                       "tensor %.*s is %zu x %zu: more weights than a file of %" PRIu64
-                       " bytes can mean",
-                       HK_STR(t->name), rows, cols, hk_file_size(b->plan->file));
-    b->budget -= elems;
+                       "tensor %.*s is %" PRIu64 " x %" PRIu64
+                       ": more weights than a file of %" PRIu64 " bytes can mean",
+                       HK_STR(t->name), as->rows, as->cols, hk_file_size(b->plan->file));
+    b->budget -= stack * matrix;
     return HK_OK;
 }
 
@@ -89,7 +90,7 @@ static enum hk_status bind_matrix(struct builder *b, const struct hk_tensor *t,
                                   const struct hk_model_tensor *as)
 {
     struct hke_weight *w = &b->plan->weight[b->plan->weights];
-    enum hk_status st = spend_weights(b, t, as->rows, as->cols);
+    enum hk_status st = spend_weights(b, t, as);
     if (st == HK_OK)
         st = hke_bind_weight(w, b->plan->file, t, 0, as->rows, b->err);
     if (st != HK_OK)
@@ -146,13 +147,13 @@ static void print_shape(char text[SHAPE_TEXT], const uint64_t *dim, unsigned ndi
 static enum hk_status check_tensor_shape(const struct builder *b, const struct hk_tensor *t,
                                          const struct hk_model_tensor *as)
 {
-    const uint64_t dims[] = {as->rows, as->cols}, *dim = as->rows > 0 ? dims : dims + 1;
-    const unsigned ndim = as->rows > 0 ? 2 : 1;
-    if (t->ndim == ndim && memcmp(t->shape, dim, ndim * sizeof *dim) == 0)
+    const uint64_t dims[] = {as->experts, as->rows, as->cols};
+    const unsigned first = as->rows == 0 ? 2 : as->experts == 0 ? 1 : 0;
+    if (t->ndim == 3 - first && memcmp(t->shape, dims + first, t->ndim * sizeof *dims) == 0)
         return HK_OK;
     char is[SHAPE_TEXT], want[SHAPE_TEXT];
     print_shape(is, t->shape, t->ndim);
-    print_shape(want, dim, ndim);
+    print_shape(want, dims + first, 3 - first);
     return hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
                    "tensor %.*s is %s, but the model has it %s", HK_STR(t->name), is, want);
 }
@@ -191,6 +192,10 @@ static void set_sizes(struct hke_plan *plan, const struct hk_model_params *p)
         [HKE_VALUES] = (size_t)p->kv_heads * p->value_dim,
         [HKE_ATTENDED] = (size_t)p->heads * p->value_dim,
         [HKE_FFN] = p->ffn,
+        [HKE_SCORES] = (size_t)p->experts,
+        [HKE_SHARED_GATE] = 1,
+        [HKE_EXPERT_FFN] = (size_t)p->experts_used * p->expert_ffn,
+        [HKE_EXPERT_OUT] = (size_t)p->experts_used * p->hidden,
     };
     memcpy(plan->elems, elems, sizeof elems);
     plan->hidden = p->hidden;
@@ -283,7 +288,7 @@ static void add_delta(struct builder *b, struct hke_step *s, enum hk_tensor_role
                       enum hk_tensor_role bias, enum hk_tensor_role post)
 {
     struct hke_operand *o = add_operand(b, s, role, HKE_DELTA);
-    o->bias = b->vector[bias];
+    o->bias = bias < HK_TENSOR_ROLES ? b->vector[bias] : NULL;
     o->scale = scale_unless_one(b->params->residual_scale);
     b->pending = norm_of(b, post, HK_TENSOR_ROLES);
 }
@@ -332,20 +337,52 @@ static void add_attention(struct builder *b, uint32_t layer)
     add_delta(b, output, HK_ROLE_ATTN_OUTPUT, HK_ROLE_ATTN_OUTPUT_BIAS, HK_ROLE_ATTN_POST_NORM);
 }
 
+static enum hke_activation activation_of(const struct hk_model_params *p)
+{
+    return p->activation == HK_ACTIVATION_GELU ? HKE_GELU : HKE_SILU;
+}
+
 static void add_feed_forward(struct builder *b, uint32_t layer)
 {
-    static const enum hke_activation activations[] = {
-        [HK_ACTIVATION_SILU] = HKE_SILU, [HK_ACTIVATION_GELU] = HKE_GELU};
     struct hke_step *gate = add_step(b, HKE_PRODUCT, layer);
     add_residual_norm(b, gate, false, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
     if (b->matrix[HK_ROLE_FFN_GATE] != NULL)
         add_operand(b, gate, HK_ROLE_FFN_GATE, HKE_FFN);
     add_operand(b, gate, HK_ROLE_FFN_UP, HKE_FFN)->bias = b->vector[HK_ROLE_FFN_UP_BIAS];
-    gate->activation = activations[b->params->activation];
+    gate->activation = activation_of(b->params);
 
     struct hke_step *down = add_step(b, HKE_PRODUCT, layer);
     down->in = HKE_FFN;
     add_delta(b, down, HK_ROLE_FFN_DOWN, HK_ROLE_FFN_DOWN_BIAS, HK_ROLE_FFN_POST_NORM);
+}
+
+static struct hke_router router_of(const struct hk_model_params *p)
+{
+    return (struct hke_router){.experts = (size_t)p->experts,
+                               .chosen = p->experts_used,
+                               .normalise = p->experts_add_up,
+                               .scale = 1};
+}
+
+static void add_experts(struct builder *b, uint32_t layer)
+{
+    const struct hke_router router = router_of(b->params);
+    struct hke_step *route = add_step(b, HKE_ROUTE, layer);
+    add_residual_norm(b, route, false, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
+    add_operand(b, route, HK_ROLE_ROUTER, HKE_SCORES);
+    route->router = router;
+
+    struct hke_step *up = add_step(b, HKE_EXPERTS_UP, layer);
+    add_residual_norm(b, up, true, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
+    add_operand(b, up, HK_ROLE_FFN_GATE_EXPERTS, HKE_EXPERT_FFN);
+    add_operand(b, up, HK_ROLE_FFN_UP_EXPERTS, HKE_EXPERT_FFN);
+    up->activation = activation_of(b->params);
+    up->router = router;
+
+    struct hke_step *down = add_step(b, HKE_EXPERTS_DOWN, layer);
+    down->in = HKE_EXPERT_FFN;
+    add_delta(b, down, HK_ROLE_FFN_DOWN_EXPERTS, HK_TENSOR_ROLES, HK_ROLE_FFN_POST_NORM);
+    down->router = router;
 }
 
 static bool stores_to_cache(const struct hke_step *s)
@@ -363,6 +400,15 @@ static void mark_wanted_only(struct hke_plan *p)
         p->step[i - 1].wanted_only = true;
 }
 
+/* Not every layer has all that another one has. */
+static void forget_layer(struct builder *b)
+{
+    for (unsigned role = HK_ROLE_ATTN_NORM; role < HK_TENSOR_ROLES; role++) {
+        b->matrix[role] = NULL;
+        b->vector[role] = NULL;
+    }
+}
+
 static void add_steps(struct builder *b)
 {
     struct hke_plan *p = b->plan;
@@ -370,9 +416,13 @@ static void add_steps(struct builder *b)
     add_operand(b, embed, HK_ROLE_EMBEDDING, HKE_RESIDUAL)->scale =
         scale_unless_one(b->params->embedding_scale);
     for (uint32_t i = 0; i < p->layers && b->st == HK_OK; i++) {
+        forget_layer(b);
         bind_tensors(b, true, i);
         add_attention(b, i);
-        add_feed_forward(b, i);
+        if (b->matrix[HK_ROLE_ROUTER] != NULL)
+            add_experts(b, i);
+        else
+            add_feed_forward(b, i);
     }
     struct hke_step *logits = add_step(b, HKE_LOGITS, p->layers);
     add_residual_norm(b, logits, false, HK_ROLE_OUTPUT_NORM, HK_ROLE_OUTPUT_NORM_BIAS);
@@ -411,7 +461,7 @@ static enum hk_status refuse_unbound(struct builder *b)
 
 /* ---- the whole ---- */
 
-enum { MODEL_STEPS = 2, LAYER_STEPS = 5 }; /* as add_steps() makes them */
+enum { MODEL_STEPS = 2, LAYER_STEPS = 8 }; /* as add_steps() makes them */
 
 /* Every tensor that has to be there is: so the plan is not much larger than the file's table. */
 static enum hk_status count_tensors(const struct builder *b, size_t *matrices, size_t *vectors)

@@ -49,7 +49,12 @@ enum hke_buffer {
     HKE_KEYS,
     HKE_VALUES,
     HKE_ATTENDED,
-    HKE_FFN, /* inside the feed-forward part; while it is in use the four before are not */
+    HKE_FFN,    /* inside the feed-forward part; while this and those below are in use, the four
+                   before are not */
+    HKE_SCORES, /* of all experts */
+    HKE_SHARED_GATE, /* one number: how much the shared expert counts, before the sigmoid */
+    HKE_EXPERT_FFN,  /* inside the experts that are chosen */
+    HKE_EXPERT_OUT,  /* what each of these gives */
     HKE_BUFFERS
 };
 
@@ -78,6 +83,8 @@ struct hke_operand {
     struct hke_norm norm;     /* of a head */
     int rope;                 /* index of the plan's rope table, or HKE_NO_ROPE */
     enum hke_store store;     /* into the KV cache */
+    bool adds;                /* to what is in TO; of a step with one operand */
+    bool gated;               /* of a step that ADDS: times the sigmoid of SHARED_GATE */
 };
 
 /* Of the first operand; times the second where there are two, in place of the first. */
@@ -90,12 +97,31 @@ enum hke_activation {
     HKE_CLAMPED_SWIGLU, /* (up + 1) * gate * sigmoid(1.702 gate); always of two, within LIMIT */
 };
 
+/* How a token chooses experts (kernels/kernels.h says it in full). */
+struct hke_router {
+    size_t experts, chosen;     /* of how many, and how many */
+    bool sigmoid;               /* of each score; else softmax over all */
+    const float *bias;          /* [experts], added for the choice alone; or NULL */
+    size_t groups, kept_groups; /* from the best groups only; 0: from all */
+    size_t group_best;          /* a group is as good as the sum of its best, 1 or 2 of them */
+    bool normalise;             /* by the sum of those chosen, plus EPSILON; then times SCALE */
+    float epsilon, scale;
+    const float *expert_scale; /* [experts], and times this of the expert; or NULL */
+};
+
 enum hke_step_kind {
     HKE_EMBED,   /* rows of the embedding to the residual */
     HKE_PRODUCT, /* matrices times IN: before it residual add, norm, rounding; after it as the
                     operands say, or the activation */
     HKE_ATTEND,  /* queries to attended values, over what is in the KV cache */
-    HKE_LOGITS,  /* residual add, norm, product, for tokens whose logits are wanted */
+    HKE_ROUTE,   /* a PRODUCT whose first operand gives SCORES; from them the experts of each token,
+                    and their weights */
+    HKE_EXPERTS_UP,   /* a PRODUCT for each expert that is chosen, whose operands are stacks: of the
+                         tokens that have chosen it, to EXPERT_FFN */
+    HKE_EXPERTS_DOWN, /* likewise of EXPERT_FFN, to EXPERT_OUT; then the sum of what a token's
+                         experts give, times their weights and rounded, best expert first, to DELTA
+                       */
+    HKE_LOGITS,       /* residual add, norm, product, for tokens whose logits are wanted */
 };
 
 enum { HKE_MAX_OPERANDS = 4 };
@@ -119,6 +145,7 @@ struct hke_step {
     float scale;                 /* ATTEND: of scores */
     float soft_cap;              /* ATTEND: of scores, then; 0: none */
     const float *sinks;          /* ATTEND: of each head a score without value; NULL: none */
+    struct hke_router router;    /* ROUTE and those of experts */
 };
 
 /* ---- a plan ---- */

@@ -193,6 +193,15 @@ void hk_sys_let_go(const void *p, size_t n)
 #endif
 }
 
+void hk_sys_expect_random(const void *p, size_t n)
+{
+#ifdef MADV_DONTNEED
+    advise_pages(p, n, MADV_RANDOM);
+#else
+    (void)p, (void)n;
+#endif
+}
+
 void hk_sys_forget(int fd, off_t at, off_t n)
 {
 #ifdef POSIX_FADV_DONTNEED

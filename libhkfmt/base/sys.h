@@ -48,10 +48,11 @@ bool hk_sys_cannot_copy(int sys);
 /* Whether the page of the byte at P, in a mapping, is in memory. True where that is not told, as of
  * files that are not this user's to change. */
 bool hk_sys_is_resident(const void *p);
-/* Of the whole pages among the N bytes at P, in a shared mapping: read them ahead; let go of them.
- */
+/* Of the whole pages among the N bytes at P, in a shared mapping: read them ahead; let go of them;
+ * read only what is touched, from now on. */
 void hk_sys_read_ahead(const void *p, size_t n);
 void hk_sys_let_go(const void *p, size_t n);
+void hk_sys_expect_random(const void *p, size_t n);
 /* Forget N bytes at AT of FD's file, where nobody has them mapped. */
 void hk_sys_forget(int fd, off_t at, off_t n);
 

@@ -362,7 +362,7 @@ static enum hk_status read_keys_again(struct hk_hf_config *c, const struct hk_kv
 {
     const struct hk_key_source s = hk_keys_of_list(keys);
     const uint32_t vocab = c->model.vocab;
-    enum hk_status st = hk_params_read(&s, HK_PARAMS_TO_CONVERT, &c->model, err);
+    enum hk_status st = hk_params_read(&s, HK_PARAMS_TO_RUN, &c->model, err);
     c->model.vocab = vocab;
     if (st != HK_OK && err != NULL)
         err->offset = HK_NO_OFFSET; /* the keys are in no file */

@@ -134,7 +134,7 @@ static enum hk_status read_export_params(const struct hk_file *f, const struct h
 {
     struct hk_model_params p;
     const struct hk_key_source keys = hk_keys_of_file(f);
-    enum hk_status st = hk_params_read(&keys, HK_PARAMS_TO_CONVERT, &p, err);
+    enum hk_status st = hk_params_read(&keys, HK_PARAMS_TO_RUN, &p, err);
     if (st == HK_OK && stored->json != NULL &&
         strcmp(stored->config.model.architecture, p.architecture) == 0)
         p.family = stored->config.family;

@@ -213,6 +213,12 @@ void hk_read_ahead(const struct hk_file *f, struct hk_bytes b)
     hk_sys_read_ahead(b.p, b.n);
 }
 
+void hk_expect_random(const struct hk_file *f, struct hk_bytes b)
+{
+    (void)f;
+    hk_sys_expect_random(b.p, b.n);
+}
+
 bool hk_is_in_memory(const struct hk_file *f, struct hk_bytes b)
 {
     (void)f;

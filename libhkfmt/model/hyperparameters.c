@@ -12,8 +12,7 @@ enum { MAX_SIZE = 1 << 20, MAX_CONTEXT = 1 << 30 };
 struct params_reading {
     const struct hk_key_source *s;
     const char *architecture;
-    bool runs;     /* not HK_PARAMS_TO_KNOW */
-    bool converts; /* HK_PARAMS_TO_CONVERT */
+    bool runs; /* HK_PARAMS_TO_RUN */
     struct hk_error *err;
     enum hk_status st; /* of the first failure: after it nothing is read */
 };
@@ -173,7 +172,7 @@ static bool read_flag_param(struct params_reading *r, enum hk_model_key key, boo
 static void read_experts(struct params_reading *r, struct hk_model_params *p)
 {
     const bool has = (p->family->tensors & HK_HAS_EXPERTS) != 0;
-    if (!has || !r->converts)
+    if (!has)
         p->experts = read_feature_count(r, HK_KEY_EXPERT_COUNT, "mixtures of experts are");
     if (!has)
         return;
@@ -349,10 +348,7 @@ enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use 
                               struct hk_model_params *out, struct hk_error *err)
 {
     struct hk_model_params p = {0};
-    struct params_reading r = {.s = s,
-                               .runs = use != HK_PARAMS_TO_KNOW,
-                               .converts = use == HK_PARAMS_TO_CONVERT,
-                               .err = err};
+    struct params_reading r = {.s = s, .runs = use == HK_PARAMS_TO_RUN, .err = err};
     r.st = hk_family_read(s, &p.family, &p.architecture, err);
     if (r.st != HK_OK)
         return r.st;

@@ -157,9 +157,8 @@ enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_fam
 enum hk_model_key hk_epsilon_key(const struct hk_family *family);
 
 enum hk_params_use {
-    HK_PARAMS_TO_RUN,     /* refuse what is not run; what has no default must be there */
-    HK_PARAMS_TO_CONVERT, /* likewise, but for experts */
-    HK_PARAMS_TO_KNOW,    /* sizes that are absent are 0 */
+    HK_PARAMS_TO_RUN,  /* refuse what is not run; what has no default must be there */
+    HK_PARAMS_TO_KNOW, /* sizes that are absent are 0 */
 };
 enum hk_status hk_params_read(const struct hk_key_source *s, enum hk_params_use use,
                               struct hk_model_params *out, struct hk_error *err);

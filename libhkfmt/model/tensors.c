@@ -224,7 +224,9 @@ enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, st
 uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf)
 {
     struct hk_tensor_place place;
-    if (!find_tensor_place(p->family, gguf, true, &place) || place.row->rotates == HK_ROTATES_NOT)
+    const bool found = find_tensor_place(p->family, gguf, true, &place) ||
+                       find_tensor_place(NULL, gguf, true, &place); /* what it has too much */
+    if (!found || place.row->rotates == HK_ROTATES_NOT)
         return 0;
     return place.row->rotates == HK_ROTATES_KEYS ? p->kv_heads : p->heads;
 }

@@ -20,6 +20,8 @@ gemma2 less query_pre_attn_scalar
 olmo2 same
 granite rows
 starcoder2 same
+qwen3-moe same
+qwen3-moe-256 same
 ROWS
 }
 

@@ -43,6 +43,8 @@ enum {
     MINI_HEADS = 2,
     MINI_HEAD = 6,
     MINI_FFN = 12,
+    MINI_EXPERTS = 5,
+    MINI_EXPERT_FFN = 4,
     MINI_VOCAB = 16,
     MINI_LAYERS = 2,
     MINI_CONTEXT = 600,
@@ -128,6 +130,9 @@ static inline void mini_family_keys(struct mini *m)
         {"gemma2", "attention.sliding_window", MINI_WINDOW, true},
         {"gemma2", "attn_logit_softcapping", 5, false},
         {"gemma2", "final_logit_softcapping", 30, false},
+        {"qwen3moe", "expert_count", MINI_EXPERTS, true},
+        {"qwen3moe", "expert_used_count", 2, true},
+        {"qwen3moe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
         {"granite", "attention.scale", 0.25, false},
         {"granite", "embedding_scale", 3, false},
         {"granite", "residual_scale", 0.5, false},
@@ -181,8 +186,9 @@ static inline bool mini_is_one_of(const struct mini *m, const char *list)
     return false;
 }
 
-/* [ROWS][COLS], or [COLS] with ROWS 0. */
-static inline void mini_tensor(struct mini *m, const char *name, uint64_t rows, uint64_t cols)
+/* [STACK][ROWS][COLS]; without [STACK] where that is 0, [COLS] with ROWS 0. */
+static inline void mini_stack(struct mini *m, const char *name, uint64_t stack, uint64_t rows,
+                              uint64_t cols)
 {
     if (mini_changed(m, name, MINI_DROP))
         return;
@@ -193,9 +199,10 @@ static inline void mini_tensor(struct mini *m, const char *name, uint64_t rows, 
     if (mini_changed(m, name, MINI_MATRIX))
         rows = 1;
     struct hk_tensor t = {.name = mini_text(name), .type = HK_TYPE_F32, .ndim = rows > 0 ? 2 : 1};
-    t.shape[0] = rows > 0 ? rows : cols;
-    t.shape[1] = rows > 0 ? cols : 0;
-    size_t floats = (size_t)((rows > 0 ? rows : 1) * cols);
+    const uint64_t shape[] = {stack, rows, cols};
+    t.ndim = (uint8_t)(t.ndim + (stack > 0));
+    memcpy(t.shape, shape + 3 - t.ndim, t.ndim * sizeof *shape);
+    size_t floats = (size_t)((stack > 0 ? stack : 1) * (rows > 0 ? rows : 1) * cols);
     if (mini_changed(m, name, MINI_OPAQUE))
         t.type = HK_TYPE_DQ6;
     if (mini_changed(m, name, MINI_ZERO) || mini_changed(m, name, MINI_VAST))
@@ -209,6 +216,28 @@ static inline void mini_tensor(struct mini *m, const char *name, uint64_t rows, 
     mini_must(hk_writer_add(m->w, &t, 0, &err), &err);
     m->nan[m->tensors] = mini_changed(m, name, MINI_NAN);
     m->sizes[m->tensors++] = floats;
+}
+
+static inline void mini_tensor(struct mini *m, const char *name, uint64_t rows, uint64_t cols)
+{
+    mini_stack(m, name, 0, rows, cols);
+}
+
+static inline void mini_experts(struct mini *m, unsigned layer)
+{
+    static const struct {
+        const char *name;
+        uint64_t rows, cols;
+    } stacks[] = {
+        {"ffn_gate_exps.weight", MINI_EXPERT_FFN, MINI_WIDTH},
+        {"ffn_up_exps.weight", MINI_EXPERT_FFN, MINI_WIDTH},
+        {"ffn_down_exps.weight", MINI_WIDTH, MINI_EXPERT_FFN},
+    };
+    for (size_t i = 0; i < 3 && mini_is_one_of(m, "qwen3moe"); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s", layer, stacks[i].name);
+        mini_stack(m, name, MINI_EXPERTS, stacks[i].rows, stacks[i].cols);
+    }
 }
 
 static inline void mini_layer(struct mini *m, unsigned layer)
@@ -226,8 +255,8 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"attn_q.bias", "qwen2 starcoder2", NULL, 0, MINI_HEADS * MINI_HEAD},
         {"attn_k.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
         {"attn_v.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
-        {"attn_q_norm.weight", "qwen3", NULL, 0, MINI_HEAD},
-        {"attn_k_norm.weight", "qwen3", NULL, 0, MINI_HEAD},
+        {"attn_q_norm.weight", "qwen3 qwen3moe", NULL, 0, MINI_HEAD},
+        {"attn_k_norm.weight", "qwen3 qwen3moe", NULL, 0, MINI_HEAD},
         {"attn_q_norm.weight", "olmo2", NULL, 0, MINI_HEADS * MINI_HEAD},
         {"attn_k_norm.weight", "olmo2", NULL, 0, MINI_HEAD},
         {"attn_output.weight", NULL, NULL, MINI_WIDTH, MINI_HEADS * MINI_HEAD},
@@ -235,12 +264,13 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"post_attention_norm.weight", "gemma2 olmo2", NULL, 0, MINI_WIDTH},
         {"ffn_norm.weight", NULL, "olmo2", 0, MINI_WIDTH},
         {"ffn_norm.bias", "starcoder2", NULL, 0, MINI_WIDTH},
-        {"ffn_gate.weight", NULL, "starcoder2", MINI_FFN, MINI_WIDTH},
-        {"ffn_up.weight", NULL, NULL, MINI_FFN, MINI_WIDTH},
+        {"ffn_gate.weight", NULL, "starcoder2 qwen3moe", MINI_FFN, MINI_WIDTH},
+        {"ffn_up.weight", NULL, "qwen3moe", MINI_FFN, MINI_WIDTH},
         {"ffn_up.bias", "starcoder2", NULL, 0, MINI_FFN},
-        {"ffn_down.weight", NULL, NULL, MINI_WIDTH, MINI_FFN},
+        {"ffn_down.weight", NULL, "qwen3moe", MINI_WIDTH, MINI_FFN},
         {"ffn_down.bias", "starcoder2", NULL, 0, MINI_WIDTH},
         {"post_ffw_norm.weight", "gemma2 olmo2", NULL, 0, MINI_WIDTH},
+        {"ffn_gate_inp.weight", "qwen3moe", NULL, MINI_EXPERTS, MINI_WIDTH},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[64];
@@ -249,6 +279,7 @@ static inline void mini_layer(struct mini *m, unsigned layer)
             (parts[i].but == NULL || !mini_is_one_of(m, parts[i].but)))
             mini_tensor(m, name, parts[i].rows, parts[i].cols);
     }
+    mini_experts(m, layer);
 }
 
 static inline void mini_payloads(struct mini *m)

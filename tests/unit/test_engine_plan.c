@@ -33,9 +33,17 @@ static void unload(struct fixture *x)
 /* ---- plans as text ---- */
 
 static const char *const buffers[HKE_BUFFERS] = {
-    [HKE_RESIDUAL] = "residual", [HKE_DELTA] = "delta",   [HKE_QUERIES] = "queries",
-    [HKE_KEYS] = "keys",         [HKE_VALUES] = "values", [HKE_ATTENDED] = "attended",
+    [HKE_RESIDUAL] = "residual",
+    [HKE_DELTA] = "delta",
+    [HKE_QUERIES] = "queries",
+    [HKE_KEYS] = "keys",
+    [HKE_VALUES] = "values",
+    [HKE_ATTENDED] = "attended",
     [HKE_FFN] = "ffn",
+    [HKE_SCORES] = "scores",
+    [HKE_SHARED_GATE] = "shared gate",
+    [HKE_EXPERT_FFN] = "expert ffn",
+    [HKE_EXPERT_OUT] = "expert out",
 };
 
 static void print_norm(FILE *out, const char *of, const struct hke_norm *n)
@@ -59,8 +67,11 @@ static void print_number(FILE *out, const char *what, float v)
 static void print_operand(FILE *out, const struct hke_step *s, size_t i)
 {
     const struct hke_operand *o = &s->operand[i];
-    fprintf(out, "    %.*s %zu x %zu -> %s", HK_STR(o->weight->tensor->name), o->weight->rows,
-            o->weight->cols, s->kind == HKE_LOGITS ? "logits" : buffers[o->to]);
+    fprintf(out, "    %.*s ", HK_STR(o->weight->tensor->name));
+    if (o->weight->stack > 1)
+        fprintf(out, "%zu x ", o->weight->stack);
+    fprintf(out, "%zu x %zu -> %s", o->weight->rows, o->weight->cols,
+            s->kind == HKE_LOGITS ? "logits" : buffers[o->to]);
     if (o->bias != NULL && o->heads == 0)
         fprintf(out, ", bias");
     print_number(out, "scale", o->scale);
@@ -76,7 +87,25 @@ static void print_operand(FILE *out, const struct hke_step *s, size_t i)
     if (o->store != HKE_STORE_NOTHING)
         fprintf(out, ", store %s %u.%u", o->store == HKE_STORE_KEYS ? "keys" : "values", s->cache,
                 s->cache_layer);
+    if (o->adds)
+        fprintf(out, ", added%s", o->gated ? " times sigmoid of shared gate" : "");
     fprintf(out, "\n");
+}
+
+static void print_router(FILE *out, const struct hke_router *r)
+{
+    fprintf(out, ", %zu of %zu by %s", r->chosen, r->experts, r->sigmoid ? "sigmoid" : "softmax");
+    if (r->bias != NULL)
+        fprintf(out, " with bias");
+    if (r->groups > 0)
+        fprintf(out, ", from %zu of %zu groups by their best %zu", r->kept_groups, r->groups,
+                r->group_best);
+    if (r->normalise)
+        fprintf(out, ", normalised");
+    if (r->scale != 1)
+        fprintf(out, ", times %g", (double)r->scale);
+    if (r->expert_scale != NULL)
+        fprintf(out, ", times each its own");
 }
 
 static void print_activation(FILE *out, const struct hke_step *s)
@@ -93,9 +122,13 @@ static void print_activation(FILE *out, const struct hke_step *s)
 
 static void print_step(FILE *out, const struct hke_step *s)
 {
-    static const char *const kinds[] = {"embed", "product", "attend", "logits"};
+    static const char *const kinds[] = {
+        [HKE_EMBED] = "embed",           [HKE_PRODUCT] = "product",
+        [HKE_ATTEND] = "attend",         [HKE_ROUTE] = "route",
+        [HKE_EXPERTS_UP] = "experts up", [HKE_EXPERTS_DOWN] = "experts down",
+        [HKE_LOGITS] = "logits"};
     fprintf(out, "%s", kinds[s->kind]);
-    if (s->kind == HKE_PRODUCT || s->kind == HKE_ATTEND)
+    if (s->kind != HKE_EMBED && s->kind != HKE_LOGITS)
         fprintf(out, " %u", s->layer);
     fprintf(out, "%s", s->wanted_only ? " (wanted only)" : "");
     if (s->kind != HKE_EMBED)
@@ -105,6 +138,8 @@ static void print_step(FILE *out, const struct hke_step *s)
     print_norm(out, "delta ", &s->delta_norm);
     print_norm(out, "", &s->norm);
     print_activation(out, s);
+    if (s->kind == HKE_ROUTE)
+        print_router(out, &s->router);
     if (s->kind == HKE_ATTEND)
         fprintf(out, " -> attended, %u heads, scale %g, cache %u.%u", s->heads, (double)s->scale,
                 s->cache, s->cache_layer);
