@@ -116,12 +116,19 @@ struct hk_model_params { /* as metadata state them, or the defaults */
     uint32_t experts_used, expert_ffn; /* of each token; of one expert. 0 without experts */
     bool experts_add_up;               /* weights of the chosen experts are made to sum to 1 */
     struct hk_rope rope;
+    double window_rope_base; /* of layers with a window, unscaled; 0: they turn as all do */
+    uint32_t no_rope_every;  /* of so many layers the last has no rope; 0: all have one */
 };
 
 /* Whether LAYER sees no more than P's window. */
 static inline bool hk_layer_has_window(const struct hk_model_params *p, uint32_t layer)
 {
     return p->window > 0 && (p->whole_every == 0 || layer % p->whole_every + 1 < p->whole_every);
+}
+
+static inline bool hk_layer_has_rope(const struct hk_model_params *p, uint32_t layer)
+{
+    return p->no_rope_every == 0 || layer % p->no_rope_every + 1 < p->no_rope_every;
 }
 
 /* What F's metadata say of its model. HK_E_UNSUPPORTED: what is not run here, in whatever format it

@@ -58,6 +58,7 @@ struct builder {
     const struct hk_tensor **bound; /* tensors that have a place: COUNT of them */
     size_t count;
     uint64_t budget;                    /* elements that matrices may still have */
+    int window_rope;                    /* table of the layers with a window */
     struct hke_norm pending;            /* of what the step before leaves in DELTA */
     uint32_t cache[2], cache_layers[2]; /* classes of layers without and with a window; of each so
                                            many layers are built */
@@ -223,17 +224,36 @@ static void add_caches(struct builder *b)
     }
 }
 
-static enum hk_status add_rope(struct builder *b)
+static enum hk_status add_rope(struct builder *b, const struct hk_rope *rope, const float *factors)
 {
     const struct hk_model_params *p = b->params;
     struct hke_rope_table *r = &b->plan->rope[b->plan->ropes];
     double *frequency = calloc(p->rope_dims / 2, sizeof *frequency);
     if (frequency == NULL)
         return hk_fail_nomem(b->err);
-    hk_rope_frequencies(&p->rope, p->rope_dims, b->vector[HK_ROLE_ROPE_FACTORS], frequency);
-    *r = (struct hke_rope_table){frequency, p->rope_dims / 2, p->rope.magnitude, p->halves};
+    hk_rope_frequencies(rope, p->rope_dims, factors, frequency);
+    *r = (struct hke_rope_table){frequency, p->rope_dims / 2, rope->magnitude, p->halves};
     b->plan->ropes++;
     return HK_OK;
+}
+
+/* That of all layers, and where those with a window turn otherwise, theirs. */
+static enum hk_status add_ropes(struct builder *b)
+{
+    const struct hk_model_params *p = b->params;
+    const struct hk_rope own = {.kind = HK_ROPE_NONE, .base = p->window_rope_base, .magnitude = 1};
+    enum hk_status st = add_rope(b, &p->rope, b->vector[HK_ROLE_ROPE_FACTORS]);
+    if (st != HK_OK || p->window_rope_base == 0 || p->window == 0)
+        return st;
+    b->window_rope = (int)b->plan->ropes;
+    return add_rope(b, &own, NULL);
+}
+
+static int rope_of_layer(const struct builder *b, uint32_t layer)
+{
+    if (!hk_layer_has_rope(b->params, layer))
+        return HKE_NO_ROPE;
+    return hk_layer_has_window(b->params, layer) ? b->window_rope : 0;
 }
 
 /* ---- steps ---- */
@@ -309,7 +329,7 @@ static void add_heads(const struct builder *b, struct hke_step *s)
     k->row_norm = norm_of(b, HK_ROLE_K_WIDE_NORM, HK_TENSOR_ROLES);
     q->norm = norm_of(b, HK_ROLE_Q_NORM, HK_TENSOR_ROLES);
     k->norm = norm_of(b, HK_ROLE_K_NORM, HK_TENSOR_ROLES);
-    q->rope = k->rope = 0;
+    q->rope = k->rope = rope_of_layer(b, s->layer);
     k->store = HKE_STORE_KEYS;
     v->store = HKE_STORE_VALUES;
 }
@@ -501,7 +521,7 @@ static enum hk_status build_plan(struct builder *b)
     b->more = hk_model_tensor_next(b->params, &b->at, &b->next);
     bind_tensors(b, false, 0);
     if (b->st == HK_OK)
-        b->st = add_rope(b);
+        b->st = add_ropes(b);
     if (b->st == HK_OK)
         add_steps(b);
     if (b->st == HK_OK)

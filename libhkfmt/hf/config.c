@@ -218,7 +218,6 @@ static const struct {
     {"rope_interleaved", 0},
     {"rotary_pct", 1},
     {"rotary_dim", NAN},
-    {"no_rope_layers", NAN},
     {"attention_chunk_size", NAN},
     {"attn_temperature_tuning", 0},
     {"use_bidirectional_attention", 0},
@@ -253,6 +252,26 @@ static void refuse_unless_inert(struct hk_hf_in *in, const struct hk_hf_config *
         hk_hf_refuse(in, HK_E_UNSUPPORTED, name, v, "not supported");
 }
 
+/* 1 for each layer that has a rope. */
+static void check_rope_layers(struct hk_hf_in *in, const struct hk_hf_config *c)
+{
+    const json_t *list = hk_hf_field(c->json, "no_rope_layers");
+    const struct hk_model_params p = {.no_rope_every = c->family->no_rope_every};
+    uint32_t every = p.no_rope_every;
+    if (list == NULL)
+        hk_hf_count(in, c->json, "no_rope_layer_interval", &every);
+    if (every != p.no_rope_every)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "no_rope_layer_interval",
+                     hk_hf_field(c->json, "no_rope_layer_interval"), "not supported");
+    for (uint32_t i = 0; i < json_array_size(list); i++)
+        if (json_integer_value(json_array_get(list, i)) != hk_layer_has_rope(&p, i)) {
+            hk_hf_refuse(in, HK_E_UNSUPPORTED, "no_rope_layers", list, "not supported");
+            return;
+        }
+    if (list != NULL && !json_is_array(list))
+        hk_hf_refuse(in, HK_E_FORMAT, "no_rope_layers", list, "no list");
+}
+
 static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     static const char *const of_experts[] = {"num_experts", "num_local_experts",
@@ -262,6 +281,7 @@ static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c
         refuse_unless_inert(in, c, others[i].name, others[i].neutral);
     for (size_t i = 0; !experts && i < sizeof of_experts / sizeof *of_experts; i++)
         refuse_unless_inert(in, c, of_experts[i], 0);
+    check_rope_layers(in, c);
     const json_t *bias = hk_hf_field(c->json, "attention_bias");
     if ((c->family->tensors & HK_HAS_QKV_BIAS) == 0 && !is_inert_field(bias, 0))
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "attention_bias", bias, "not supported");

@@ -28,12 +28,31 @@ static const json_t *take_agreed(struct rope *r, const char *name, const json_t 
 }
 
 /* In version 5 a model whose layers differ has an object for each kind of layer in it. */
-static const json_t *rope_of_layers(const json_t *o)
+static const json_t *rope_of_layers(const struct rope *r, const json_t *o)
 {
     const json_t *full = hk_hf_field(o, "full_attention");
-    if (json_is_object(full) && json_object_size(o) == 1)
-        return full;
-    return o;
+    const bool both =
+        r->c->family->window_rope_base > 0 && json_is_object(hk_hf_field(o, "sliding_attention"));
+    return json_is_object(full) && json_object_size(o) == (both ? 2 : 1) ? full : o;
+}
+
+/* Layers with a window turn by a base of their own, where the family has one, unscaled. */
+static void read_window_rope(struct rope *r)
+{
+    const json_t *json = r->c->json, *o = hk_hf_field(json, "rope_parameters");
+    const json_t *own = hk_hf_field(o, "sliding_attention");
+    struct hk_bytes kind = {(const uint8_t *)"default", 7};
+    double base = r->c->family->window_rope_base;
+    if (base == 0)
+        return;
+    hk_hf_text(r->in, own, "rope_type", &kind);
+    if (r->in->st == HK_OK && !hk_bytes_are(kind, "default"))
+        hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "sliding_attention", own,
+                     "layers with a window are not scaled");
+    hk_hf_positive(r->in, json, "rope_local_base_freq", &base);
+    hk_hf_positive(r->in, own, "rope_theta", &base);
+    if (r->in->st == HK_OK)
+        hk_kvlist_float(r->in->out, hk_key_text(r->in->arch, HK_KEY_ROPE_FREQ_BASE_SWA).s, base);
 }
 
 static void find_rope_object(struct rope *r)
@@ -43,7 +62,7 @@ static void find_rope_object(struct rope *r)
                                   hk_hf_field(json, "rope_parameters"));
     if (o != NULL && !json_is_object(o))
         hk_hf_refuse(r->in, HK_E_FORMAT, "rope_scaling", o, "no object");
-    r->o = rope_of_layers(o);
+    r->o = rope_of_layers(r, o);
 }
 
 /* A number that may stand inside the object and beside it. */
@@ -285,12 +304,15 @@ static void read_rope_dims(struct rope *r)
 void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     struct rope r = {.in = in, .c = c, .base = 10000, .factor = 1, .original = c->model.context};
+    if (c->family->rope_base > 0)
+        r.base = c->family->rope_base;
     find_rope_object(&r);
     if (in->st != HK_OK)
         return;
     check_rope_names(&r);
     read_outer_number(&r, "rope_theta", &r.base);
     read_rope_dims(&r);
+    read_window_rope(&r);
     const struct kind *kind = find_rope_kind(&r);
     if (in->st != HK_OK)
         return;

@@ -44,7 +44,7 @@ static enum hk_status refuse_params(const struct hk_model_params *p, struct hk_e
         return refuse_key_value(p, HK_KEY_SCALING_ATTN_FACTOR, r->attn_factor, err);
     if (p->window > 0 && !p->family->slides)
         return refuse_key_value(p, HK_KEY_SLIDING_WINDOW, p->window, err);
-    if (p->window > 0 && p->whole_every != p->family->whole_every)
+    if (p->window > 0 && p->whole_every != 0 && p->family->whole_every == 0)
         return refuse_key_value(p, HK_KEY_WINDOW_PATTERN, p->whole_every, err);
     return hk_hf_refuse_multipliers(p, err);
 }

@@ -121,6 +121,18 @@ static void put_class_fields(struct putting *p)
         set_config_field(p, "use_sliding_window", json_false());
 }
 
+static json_t *layer_types_of(struct putting *p)
+{
+    json_t *types = json_array();
+    for (uint32_t i = 0; i < p->model.layers; i++) {
+        const bool window = hk_layer_has_window(&p->model, i);
+        if (json_array_append_new(
+                types, json_string(window ? "sliding_attention" : "full_attention")) != 0)
+            p->no_memory = true;
+    }
+    return types;
+}
+
 /* Windows and what else is a number of some classes. */
 static void put_attention_fields(struct putting *p)
 {
@@ -130,6 +142,10 @@ static void put_attention_fields(struct putting *p)
     if (stored == NULL || p->model.window != stored->window)
         set_config_field(p, "sliding_window",
                          p->model.window > 0 ? json_integer(p->model.window) : json_null());
+    if (p->model.window > 0 &&
+        (stored != NULL ? p->model.whole_every != stored->whole_every
+                        : p->model.whole_every != p->model.family->whole_every))
+        set_config_field(p, "layer_types", layer_types_of(p));
     for (size_t at = 0; hk_hf_next_multiplier(&p->model, stored, &at, &field, &value);)
         set_config_field(p, field, value);
 }
@@ -224,24 +240,41 @@ static void put_flat_rope_field(struct putting *p)
     set_config_field(p, "rope_scaling", scaling);
 }
 
+/* In version 5 a model whose layers turn in two ways has an object for each; O is that of the
+ * others.
+ */
+static json_t *rope_object_of_layers(struct putting *p, json_t *o)
+{
+    json_t *both = json_object(), *own = json_object();
+    set_field_in(p, own, "rope_theta", shortest_real(p->model.window_rope_base));
+    set_field_in(p, own, "rope_type", json_string("default"));
+    set_field_in(p, both, "full_attention", o);
+    set_field_in(p, both, "sliding_attention", own);
+    return both;
+}
+
 /* In the form, or the two, that the stored config has. */
 static void put_rope_fields(struct putting *p)
 {
     const struct hk_rope *r = &p->model.rope;
     const bool nested = json_is_object(json_object_get(p->json, "rope_parameters"));
-    if (!lacks_stored_config(p) && !ropes_differ(r, &p->stored.config.model.rope))
+    const bool windows = p->model.family->window_rope_base > 0;
+    if (!lacks_stored_config(p) && !ropes_differ(r, &p->stored.config.model.rope) &&
+        !differ_as_f32(p->model.window_rope_base, p->stored.config.model.window_rope_base))
         return;
     json_object_del(p->json, "original_max_position_embeddings"); /* of old versions */
     if (nested) {
         json_t *o = other_rope_fields(json_object_get(p->json, "rope_parameters"));
         set_field_in(p, o, "rope_theta", shortest_real(r->base));
         put_rope_scaling_fields(p, o);
-        set_config_field(p, "rope_parameters", o);
+        set_config_field(p, "rope_parameters", windows ? rope_object_of_layers(p, o) : o);
     }
     if (!nested || json_object_get(p->json, "rope_theta") != NULL)
         set_config_field(p, "rope_theta", shortest_real(r->base));
     if (!nested || json_object_get(p->json, "rope_scaling") != NULL)
         put_flat_rope_field(p);
+    if (windows && (!nested || json_object_get(p->json, "rope_local_base_freq") != NULL))
+        set_config_field(p, "rope_local_base_freq", shortest_real(p->model.window_rope_base));
 }
 
 /* ---- special tokens ---- */

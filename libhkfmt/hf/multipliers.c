@@ -19,7 +19,7 @@ static const struct hk_hf_multiplier {
      offsetof(struct hk_model_params, attention_cap), 50, 0, false},
     {"final_logit_softcapping", HK_CONFIG_SOFT_CAPS, HK_KEY_LOGITS_CAP,
      offsetof(struct hk_model_params, logits_cap), 30, 0, false},
-    {"query_pre_attn_scalar", HK_CONFIG_SOFT_CAPS, HK_KEY_ATTENTION_SCALE,
+    {"query_pre_attn_scalar", HK_CONFIG_QUERY_SCALAR, HK_KEY_ATTENTION_SCALE,
      offsetof(struct hk_model_params, attention_scale), 256, NAN, true},
     {"attention_multiplier", HK_CONFIG_MULTIPLIERS, HK_KEY_ATTENTION_SCALE,
      offsetof(struct hk_model_params, attention_scale), 1, NAN, false},

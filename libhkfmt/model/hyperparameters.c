@@ -243,13 +243,17 @@ static void read_windows(struct params_reading *r, struct hk_model_params *p)
 {
     p->window = read_count_param(r, HK_KEY_SLIDING_WINDOW, 0);
     p->whole_every = read_count_param(r, HK_KEY_WINDOW_PATTERN, p->family->whole_every);
+    p->no_rope_every = p->family->no_rope_every;
+    if (p->family->window_rope_base > 0)
+        p->window_rope_base =
+            read_positive_param(r, HK_KEY_ROPE_FREQ_BASE_SWA, p->family->window_rope_base);
 }
 
-/* Gemma 2 in its largest size, of 46 layers, shares its scale out among queries, and GGUF files of
- * it do not say so. */
+/* Gemma in its largest sizes scales scores by what is a head's share of the hidden size, and GGUF
+ * files of it do not say so. */
 static double usual_attention_scale(const struct hk_model_params *p)
 {
-    const bool shared = (p->family->config & HK_CONFIG_SOFT_CAPS) != 0 && p->layers == 46;
+    const bool shared = p->layers == p->family->shared_scale_layers;
     const double dim = shared && p->heads > 0 ? (double)p->hidden / p->heads : p->key_dim;
     return dim > 0 ? 1 / sqrt(dim) : 1;
 }

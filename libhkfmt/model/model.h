@@ -20,9 +20,10 @@ enum { /* tensors that the layers of a family have, each required there and an e
 };
 
 enum {                               /* fields of config.json that a family's class has */
-       HK_CONFIG_SOFT_CAPS = 1 << 0, /* attn_ and final_logit_softcapping, query_pre_attn_scalar */
+       HK_CONFIG_SOFT_CAPS = 1 << 0, /* attn_ and final_logit_softcapping */
        HK_CONFIG_MULTIPLIERS =
            1 << 1, /* embedding_, attention_, residual_multiplier, logits_scaling */
+       HK_CONFIG_QUERY_SCALAR = 1 << 2, /* query_pre_attn_scalar */
 };
 
 struct hk_family {
@@ -36,6 +37,10 @@ struct hk_family {
     bool slides;          /* config.json: sliding_window counts without use_sliding_window */
     uint32_t window;      /* where config.json has no sliding_window; 0: all */
     uint32_t whole_every; /* of so many layers the last has no window; 0: all have one */
+    double rope_base;     /* where config.json has no rope_theta; 0: 10000 */
+    double window_rope_base;      /* likewise, of layers with a window; 0: they turn as all do */
+    uint32_t no_rope_every;       /* of so many layers the last has no rope; 0: all have one */
+    uint32_t shared_scale_layers; /* a model of so many scales scores by hidden size over heads */
     enum hk_norm_kind norm;
     enum hk_activation activation;
     bool norms_less_one;   /* transformers has norms' weights less one */
@@ -100,6 +105,7 @@ enum {                           /* of a key */
     X(WINDOW_PATTERN,       "attention.sliding_window_pattern",     SIZE) \
     X(ROPE_DIMENSION_COUNT, "rope.dimension_count",                 SIZE) \
     X(ROPE_FREQ_BASE,       "rope.freq_base",                       SIZE) \
+    X(ROPE_FREQ_BASE_SWA,   "rope.freq_base_swa",                   SIZE) \
     X(ROPE_SCALE_LINEAR,    "rope.scale_linear",                    SIZE) \
     X(SCALING_TYPE,         "rope.scaling.type",                    SCALING) \
     X(SCALING_FACTOR,       "rope.scaling.factor",                  SCALING) \

@@ -177,9 +177,9 @@ PY
     done
     t bash -c 'hk-bench --prefill 2 --decode 1 "$0" >/dev/full' "$M"
     assert_fails 2 'hk-bench: standard output: '
-    mkhk x.hk '{"metadata":[["general.architecture","string","gemma3"]]}'
+    mkhk x.hk '{"metadata":[["general.architecture","string","rwkv7"]]}'
     t hk-bench --levels x.hk
-    assert_fails 1 "hk-bench: x.hk: architecture 'gemma3' is not supported"
+    assert_fails 1 "hk-bench: x.hk: architecture 'rwkv7' is not supported"
 }
 
 # ---- scripts/bench-peer ----

@@ -18,6 +18,9 @@ qwen3 same
 gemma same
 gemma2 less query_pre_attn_scalar
 olmo2 same
+gemma3 less query_pre_attn_scalar
+gemma3-256 less query_pre_attn_scalar
+smollm3 rows
 granite rows
 starcoder2 same
 qwen3-moe same
@@ -51,9 +54,14 @@ older() {
 import json, sys
 c = json.load(open(sys.argv[1]))
 rope = c.pop("rope_parameters")
+if "sliding_attention" in rope:
+    c["rope_local_base_freq"] = rope.pop("sliding_attention")["rope_theta"]
+    rope = rope.pop("full_attention")
 assert rope.pop("rope_type") == "default"
 c["rope_theta"] = rope.pop("rope_theta")
 assert not rope, rope
+if c.pop("_sliding_window_pattern", None):
+    c["sliding_window_pattern"] = c["layer_types"].index("full_attention") + 1
 c["torch_dtype"] = c.pop("dtype")
 c.pop("layer_types", None)
 c["transformers_version"] = "4.40.0"
@@ -132,7 +140,7 @@ check_family() {
 @test "texts in one batch, longer than a window and than its blocks, are as each alone" {
     need_shared
     local name
-    for name in mistral-swa gemma2; do
+    for name in mistral-swa gemma2 gemma3; do
         rm -rf -- *
         hk-convert "$FAMILIES/$name/hf" m.hk
         hk-meta set --type int64 m.hk "$(hk-meta get m.hk general.architecture)".context_length 2000 >/dev/null

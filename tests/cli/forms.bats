@@ -184,7 +184,7 @@ refused_everywhere() {
     refused_everywhere 'rope.dimension_count is 3: not even' int $a.rope.dimension_count 3
     refused_everywhere 'rope.freq_base is 0, not a number above 0' float $a.rope.freq_base 0
     refused_everywhere 'cannot share 3 heads of keys and values' int $a.attention.head_count_kv 3
-    refused_everywhere "architecture 'gemma3' is not supported" string general.architecture gemma3
+    refused_everywhere "architecture 'rwkv7' is not supported" string general.architecture rwkv7
 }
 
 @test "beyond the context a dynamic rope is refused in every form" {

@@ -214,9 +214,9 @@ at_least() { "$PYTHON" -c 'import sys; sys.exit(float(sys.argv[1]) < float(sys.a
 }
 
 @test "what is not run is refused by name" {
-    mkhk x.hk '{"metadata":[["general.architecture","string","gemma3"]]}'
+    mkhk x.hk '{"metadata":[["general.architecture","string","rwkv7"]]}'
     t_sh 'echo text | hk-perplexity x.hk'
-    assert_fails 1 "hk-perplexity: x.hk: architecture 'gemma3' is not supported"
+    assert_fails 1 "hk-perplexity: x.hk: architecture 'rwkv7' is not supported"
 }
 
 @test "ids need no vocabulary, text does" {

@@ -489,9 +489,9 @@ PY
 
 @test "what is not run is refused by name" {
     arch() { mkhk x.hk "{\"metadata\":[[\"general.architecture\",\"string\",\"$1\"]$2]}"; }
-    arch gemma3
+    arch rwkv7
     t hk-run x.hk Once
-    assert_fails 1 "hk-run: x.hk: architecture 'gemma3' is not supported"
+    assert_fails 1 "hk-run: x.hk: architecture 'rwkv7' is not supported"
     arch qwen3 ',["qwen3.rope.scaling.type","string","longrope"]'
     t hk-run x.hk Once
     assert_fails 1 "rope scaling 'longrope' is not supported"

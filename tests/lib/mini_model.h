@@ -128,6 +128,8 @@ static inline void mini_family_keys(struct mini *m)
         bool whole;
     } keys[] = {
         {"gemma2", "attention.sliding_window", MINI_WINDOW, true},
+        {"gemma3", "attention.sliding_window", MINI_WINDOW, true},
+        {"gemma3", "attention.sliding_window_pattern", 2, true},
         {"gemma2", "attn_logit_softcapping", 5, false},
         {"gemma2", "final_logit_softcapping", 30, false},
         {"qwen3moe", "expert_count", MINI_EXPERTS, true},
@@ -255,13 +257,13 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"attn_q.bias", "qwen2 starcoder2", NULL, 0, MINI_HEADS * MINI_HEAD},
         {"attn_k.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
         {"attn_v.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
-        {"attn_q_norm.weight", "qwen3 qwen3moe", NULL, 0, MINI_HEAD},
-        {"attn_k_norm.weight", "qwen3 qwen3moe", NULL, 0, MINI_HEAD},
+        {"attn_q_norm.weight", "qwen3 qwen3moe gemma3", NULL, 0, MINI_HEAD},
+        {"attn_k_norm.weight", "qwen3 qwen3moe gemma3", NULL, 0, MINI_HEAD},
         {"attn_q_norm.weight", "olmo2", NULL, 0, MINI_HEADS * MINI_HEAD},
         {"attn_k_norm.weight", "olmo2", NULL, 0, MINI_HEAD},
         {"attn_output.weight", NULL, NULL, MINI_WIDTH, MINI_HEADS * MINI_HEAD},
         {"attn_output.bias", "starcoder2", NULL, 0, MINI_WIDTH},
-        {"post_attention_norm.weight", "gemma2 olmo2", NULL, 0, MINI_WIDTH},
+        {"post_attention_norm.weight", "gemma2 gemma3 olmo2", NULL, 0, MINI_WIDTH},
         {"ffn_norm.weight", NULL, "olmo2", 0, MINI_WIDTH},
         {"ffn_norm.bias", "starcoder2", NULL, 0, MINI_WIDTH},
         {"ffn_gate.weight", NULL, "starcoder2 qwen3moe", MINI_FFN, MINI_WIDTH},
@@ -269,7 +271,7 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"ffn_up.bias", "starcoder2", NULL, 0, MINI_FFN},
         {"ffn_down.weight", NULL, "qwen3moe", MINI_WIDTH, MINI_FFN},
         {"ffn_down.bias", "starcoder2", NULL, 0, MINI_WIDTH},
-        {"post_ffw_norm.weight", "gemma2 olmo2", NULL, 0, MINI_WIDTH},
+        {"post_ffw_norm.weight", "gemma2 gemma3 olmo2", NULL, 0, MINI_WIDTH},
         {"ffn_gate_inp.weight", "qwen3moe", NULL, MINI_EXPERTS, MINI_WIDTH},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

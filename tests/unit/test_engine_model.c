@@ -14,7 +14,7 @@ struct refusal {
 /* clang-format off */
 static const struct refusal refusals[] = {
     {"llama", {MINI_DROP, "general.architecture", 0, NULL}, HK_E_MISSING, "general.architecture"},
-    {"gemma3", {MINI_AS_IS, "", 0, NULL}, HK_E_UNSUPPORTED, "architecture 'gemma3'"},
+    {"rwkv7", {MINI_AS_IS, "", 0, NULL}, HK_E_UNSUPPORTED, "architecture 'rwkv7'"},
     {"LLAMA", {MINI_AS_IS, "", 0, NULL}, HK_E_UNSUPPORTED, "architecture 'LLAMA'"},
     {"llama", {MINI_NUMBER, "general.architecture", 1, NULL}, HK_E_FORMAT, "general.architecture"},
 

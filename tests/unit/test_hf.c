@@ -89,7 +89,7 @@ static const struct {
     {"{\"model_type\":\"-\"}", HK_E_MISSING, "config.json: model_type is missing"},
     {"{\"model_type\":null}", HK_E_MISSING, "model_type is missing"},
     {"{\"model_type\":7}", HK_E_FORMAT, "model_type is 7: no string"},
-    {"{\"model_type\":\"gemma3\"}", HK_E_UNSUPPORTED, "model_type is \"gemma3\": not supported"},
+    {"{\"model_type\":\"rwkv7\"}", HK_E_UNSUPPORTED, "model_type is \"rwkv7\": not supported"},
     {"{\"model_type\":\"llama\\u0000\"}", HK_E_UNSUPPORTED, "not supported"},
     {"{\"architectures\":\"-\"}", HK_E_MISSING, "architectures is missing"},
     {"{\"architectures\":[]}", HK_E_UNSUPPORTED, "architectures is []: not the"},

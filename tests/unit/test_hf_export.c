@@ -171,7 +171,7 @@ static void test_refused(void)
         const char *text;
     } rows[] = {
         {"llama", {{DROP, "general.architecture", 0, NULL}}, "no key general.architecture"},
-        {"gemma3", {{0}}, "'gemma3'"},
+        {"rwkv7", {{0}}, "'rwkv7'"},
         {"llama", {{DROP, "llama.block_count", 0, NULL}}, "llama.block_count"},
         {"llama", {{DROP, "llama.embedding_length", 0, NULL}}, "llama.embedding_length"},
         {"llama", {{DROP, "llama.feed_forward_length", 0, NULL}}, "llama.feed_forward_length"},
