@@ -55,7 +55,10 @@ ALWAYS void float_stream(const uint8_t *w, size_t row_bytes, const float *x, siz
 #pragma GCC unroll 4
         for (int r = 0; r < nr; r++) {
             const uint8_t *p = w + (size_t)r * row_bytes + k * size;
-            __builtin_prefetch(p + (size_t)nr * row_bytes);
+            if (nt == 1)
+                __builtin_prefetch(p + (size_t)nr * row_bytes);
+            else /* not where the tokens are: rows of a power of two of bytes share few sets */
+                __builtin_prefetch(p + (size_t)nr * row_bytes, 0, 2);
             v[r] = widen(p);
         }
 #pragma GCC unroll 6
@@ -78,32 +81,27 @@ ALWAYS void float_stream(const uint8_t *w, size_t row_bytes, const float *x, siz
         }
 }
 
-/* NR rows times all tokens of A, at most PART_TOKENS. */
+/* NR rows times all tokens of A: groups of equal size, or nearly so, of what registers hold. */
 ALWAYS void float_few(const uint8_t *w, size_t row_bytes, const struct hkk_acts *a, float *y,
                       size_t stride, size_t size, widen_fn *widen, int nr)
 {
     enum { MAX = PART_TOKENS };
-    switch (a->n) {
-    case 1:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 1);
-        break;
-    case 2:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 2);
-        break;
-    case 3:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, 3);
-        break;
-    case 4:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MAX < 4 ? 1 : 4);
-        break;
-    case 5:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MAX < 5 ? 1 : 5);
-        break;
-    case 6:
-        float_stream(w, row_bytes, a->x, a->cols, y, stride, size, widen, nr, MAX < 6 ? 1 : 6);
-        break;
-    default:
-        break;
+    for (size_t t = 0, groups = (a->n + MAX - 1) / MAX, some; t < a->n; t += some, groups--) {
+        const float *x = a->x + t * a->cols;
+        float *to = y + t * stride;
+        some = (a->n - t + groups - 1) / groups;
+        if (some == 1)
+            float_stream(w, row_bytes, x, a->cols, to, stride, size, widen, nr, 1);
+        else if (some == 2)
+            float_stream(w, row_bytes, x, a->cols, to, stride, size, widen, nr, 2);
+        else if (some == 3)
+            float_stream(w, row_bytes, x, a->cols, to, stride, size, widen, nr, 3);
+        else if (some == 4)
+            float_stream(w, row_bytes, x, a->cols, to, stride, size, widen, nr, MAX < 4 ? 1 : 4);
+        else if (some == 5)
+            float_stream(w, row_bytes, x, a->cols, to, stride, size, widen, nr, MAX < 5 ? 1 : 5);
+        else
+            float_stream(w, row_bytes, x, a->cols, to, stride, size, widen, nr, MAX < 6 ? 1 : 6);
     }
 }
 
@@ -287,21 +285,22 @@ ALWAYS void float_many(const uint8_t *w, size_t row_bytes, size_t rows, const st
                                   const struct hkk_acts *a, float *y, size_t stride,               \
                                   void *scratch)                                                   \
     {                                                                                              \
-        size_t row_bytes = w->cols * (size), r = 0, each = a->n == 1 ? 4 : 2;                      \
+        size_t row_bytes = w->cols * (size), r = 0, each = a->n == 1 ? 4 : STREAM_ROWS;            \
         const uint8_t *p = w->data + row0 * row_bytes;                                             \
         struct panel panel;                                                                        \
         y += row0;                                                                                 \
-        if (a->n > PART_TOKENS) {                                                                  \
+        if (a->n >= PANELS_FROM) {                                                                 \
             panel = float_panel(w->cols, scratch);                                                 \
             float_many(p, row_bytes, rows, a, y, stride, size, widen_##type, &panel);              \
             return;                                                                                \
         }                                                                                          \
         for (; r + each <= rows; r += each)                                                        \
-            if (each == 4)                                                                         \
+            if (a->n == 1)                                                                         \
                 float_stream(p + r * row_bytes, row_bytes, a->x, a->cols, y + r, stride, size,     \
                              widen_##type, 4, 1);                                                  \
             else                                                                                   \
-                float_few(p + r * row_bytes, row_bytes, a, y + r, stride, size, widen_##type, 2);  \
+                float_few(p + r * row_bytes, row_bytes, a, y + r, stride, size, widen_##type,      \
+                          STREAM_ROWS);                                                            \
         for (; r < rows; r++)                                                                      \
             float_few(p + r * row_bytes, row_bytes, a, y + r, stride, size, widen_##type, 1);      \
     }

@@ -13,6 +13,9 @@ enum {
     /* Rows and tokens whose accumulators stay in registers. */
     PART_ROWS = 4,
     PART_TOKENS = 3,
+    /* Rows that meet few tokens where they lie, and from how many tokens on there are panels. */
+    STREAM_ROWS = 2,
+    PANELS_FROM = 13,
     /* Sixteens of columns, of which some tokens stay in the first cache, and rows that meet them
      * there. */
     FLOAT_STEPS = 32,

@@ -11,6 +11,8 @@ enum {
     PART = 16 / PARTS,
     PART_ROWS = 4,
     PART_TOKENS = 6,
+    STREAM_ROWS = 4,
+    PANELS_FROM = 49,
     FLOAT_STEPS = 32,
     FLOAT_BLOCK = 12,
     FLOAT_PANEL = 128,
