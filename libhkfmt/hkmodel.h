@@ -115,6 +115,7 @@ struct hk_model_params { /* as metadata state them, or the defaults */
     double logits_divisor;
     uint32_t experts_used, expert_ffn; /* of each token; of one expert. 0 without experts */
     bool experts_add_up;               /* weights of the chosen experts are made to sum to 1 */
+    uint32_t shared_ffn;               /* of the expert that all tokens have; 0 without */
     struct hk_rope rope;
     double window_rope_base; /* of layers with a window, unscaled; 0: they turn as all do */
     uint32_t no_rope_every;  /* of so many layers the last has no rope; 0: all have one */
@@ -176,6 +177,10 @@ enum hk_tensor_role {
     HK_ROLE_FFN_GATE_EXPERTS,
     HK_ROLE_FFN_UP_EXPERTS,
     HK_ROLE_FFN_DOWN_EXPERTS,
+    HK_ROLE_SHARED_GATE, /* how much the shared expert counts */
+    HK_ROLE_FFN_GATE_SHARED,
+    HK_ROLE_FFN_UP_SHARED,
+    HK_ROLE_FFN_DOWN_SHARED,
     HK_TENSOR_ROLES
 };
 

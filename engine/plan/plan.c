@@ -192,7 +192,7 @@ static void set_sizes(struct hke_plan *plan, const struct hk_model_params *p)
         [HKE_KEYS] = (size_t)p->kv_heads * p->key_dim,
         [HKE_VALUES] = (size_t)p->kv_heads * p->value_dim,
         [HKE_ATTENDED] = (size_t)p->heads * p->value_dim,
-        [HKE_FFN] = p->ffn,
+        [HKE_FFN] = p->shared_ffn > p->ffn ? p->shared_ffn : p->ffn,
         [HKE_SCORES] = (size_t)p->experts,
         [HKE_SHARED_GATE] = 1,
         [HKE_EXPERT_FFN] = (size_t)p->experts_used * p->expert_ffn,
@@ -384,13 +384,37 @@ static struct hke_router router_of(const struct hk_model_params *p)
                                .scale = 1};
 }
 
+/* What is inside it is computed before the experts, whose sum takes the place of its input. */
+static void add_shared_expert(struct builder *b, uint32_t layer)
+{
+    struct hke_step *up = add_step(b, HKE_PRODUCT, layer);
+    add_residual_norm(b, up, true, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
+    add_operand(b, up, HK_ROLE_FFN_GATE_SHARED, HKE_FFN);
+    add_operand(b, up, HK_ROLE_FFN_UP_SHARED, HKE_FFN);
+    up->activation = activation_of(b->params);
+}
+
+static void add_shared_output(struct builder *b, uint32_t layer)
+{
+    struct hke_step *down = add_step(b, HKE_PRODUCT, layer);
+    down->in = HKE_FFN;
+    add_delta(b, down, HK_ROLE_FFN_DOWN_SHARED, HK_TENSOR_ROLES, HK_ROLE_FFN_POST_NORM);
+    down->operand[0].adds = true;
+    down->operand[0].gated = b->matrix[HK_ROLE_SHARED_GATE] != NULL;
+}
+
 static void add_experts(struct builder *b, uint32_t layer)
 {
     const struct hke_router router = router_of(b->params);
     struct hke_step *route = add_step(b, HKE_ROUTE, layer);
     add_residual_norm(b, route, false, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
     add_operand(b, route, HK_ROLE_ROUTER, HKE_SCORES);
+    if (b->matrix[HK_ROLE_SHARED_GATE] != NULL)
+        add_operand(b, route, HK_ROLE_SHARED_GATE, HKE_SHARED_GATE);
     route->router = router;
+    const bool shares = b->matrix[HK_ROLE_FFN_UP_SHARED] != NULL;
+    if (shares)
+        add_shared_expert(b, layer);
 
     struct hke_step *up = add_step(b, HKE_EXPERTS_UP, layer);
     add_residual_norm(b, up, true, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
@@ -403,6 +427,8 @@ static void add_experts(struct builder *b, uint32_t layer)
     down->in = HKE_EXPERT_FFN;
     add_delta(b, down, HK_ROLE_FFN_DOWN_EXPERTS, HK_TENSOR_ROLES, HK_ROLE_FFN_POST_NORM);
     down->router = router;
+    if (shares)
+        add_shared_output(b, layer);
 }
 
 static bool stores_to_cache(const struct hke_step *s)

@@ -99,9 +99,18 @@ static void read_expert_fields(struct hk_hf_in *in, struct hk_hf_config *c)
     c->model.experts = count;
     hk_hf_need(in, c->json, "num_experts_per_tok");
     hk_hf_count(in, c->json, "num_experts_per_tok", &c->model.experts_used);
+    if ((c->family->tensors & HK_HAS_SPARSE_MOE) != 0) {
+        c->model.expert_ffn = c->model.ffn;
+        c->model.experts_add_up = c->family->experts_add_up;
+        return;
+    }
     hk_hf_need(in, c->json, "moe_intermediate_size");
     hk_hf_count(in, c->json, "moe_intermediate_size", &c->model.expert_ffn);
     hk_hf_flag(in, c->json, "norm_topk_prob", &c->model.experts_add_up);
+    if ((c->family->tensors & HK_HAS_SHARED_EXPERT) != 0) {
+        hk_hf_need(in, c->json, "shared_expert_intermediate_size");
+        hk_hf_count(in, c->json, "shared_expert_intermediate_size", &c->model.shared_ffn);
+    }
     check_expert_layers(in, c);
 }
 
@@ -186,7 +195,11 @@ static void read_window_fields(struct hk_hf_in *in, struct hk_hf_config *c)
     const json_t *types = hk_hf_field(c->json, "layer_types");
     m->window = absent ? c->family->window : 0;
     m->whole_every = c->family->whole_every;
-    hk_hf_count(in, c->json, "sliding_window", &m->window);
+    const json_t *field = hk_hf_field(c->json, "sliding_window");
+    if (json_is_integer(field) && json_integer_value(field) == 0)
+        m->window = 0; /* as null */
+    else
+        hk_hf_count(in, c->json, "sliding_window", &m->window);
     hk_hf_count(in, c->json, "sliding_window_pattern", &m->whole_every);
     if (types == NULL && !c->family->slides && !has_window_switched_on(in, c))
         m->window = 0;
@@ -340,7 +353,10 @@ static void put_expert_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
         return;
     put_size_key(in, HK_KEY_EXPERT_COUNT, (uint32_t)m->experts);
     put_size_key(in, HK_KEY_EXPERT_USED_COUNT, m->experts_used);
-    put_size_key(in, HK_KEY_EXPERT_FFN_LENGTH, m->expert_ffn);
+    if (m->expert_ffn != m->ffn)
+        put_size_key(in, HK_KEY_EXPERT_FFN_LENGTH, m->expert_ffn);
+    if (m->shared_ffn > 0)
+        put_size_key(in, HK_KEY_EXPERT_SHARED_FFN_LENGTH, m->shared_ffn);
     if (m->experts_add_up != c->family->experts_add_up)
         hk_kvlist_bool(in->out, hk_key_text(in->arch, HK_KEY_EXPERT_WEIGHTS_NORM).s,
                        m->experts_add_up);

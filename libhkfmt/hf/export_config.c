@@ -73,12 +73,17 @@ static void put_expert_fields(struct putting *p)
     const bool all = lacks_stored_config(p);
     if ((m->family->tensors & HK_HAS_EXPERTS) == 0)
         return;
+    const bool sparse = (m->family->tensors & HK_HAS_SPARSE_MOE) != 0;
     if (all || m->experts != before->experts)
-        set_config_field(p, "num_experts", json_integer(m->experts));
+        set_config_field(p, sparse ? "num_local_experts" : "num_experts", json_integer(m->experts));
     if (all || m->experts_used != before->experts_used)
         set_config_field(p, "num_experts_per_tok", json_integer(m->experts_used));
+    if (sparse)
+        return;
     if (all || m->expert_ffn != before->expert_ffn)
         set_config_field(p, "moe_intermediate_size", json_integer(m->expert_ffn));
+    if (m->shared_ffn > 0 && (all || m->shared_ffn != before->shared_ffn))
+        set_config_field(p, "shared_expert_intermediate_size", json_integer(m->shared_ffn));
     if (all || m->experts_add_up != before->experts_add_up)
         set_config_field(p, "norm_topk_prob", json_boolean(m->experts_add_up));
     if (!all)

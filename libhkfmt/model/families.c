@@ -128,6 +128,25 @@ static const struct hk_family families[] = {
         .epsilon_field = "norm_epsilon",
     },
     {
+        .model_type = "mixtral",
+        .class_name = "MixtralForCausalLM",
+        .architecture = "llama",
+        .tensors = HK_HAS_EXPERTS | HK_HAS_SPARSE_MOE,
+        .pairs_in_gguf = true,
+        .factors_in_gguf = true,
+        .slides = true,
+        .experts_add_up = true,
+        .config_epsilon = 1e-5,
+    },
+    {
+        .model_type = "qwen2_moe",
+        .class_name = "Qwen2MoeForCausalLM",
+        .architecture = "qwen2moe",
+        .tensors = HK_HAS_QKV_BIAS | HK_HAS_EXPERTS | HK_HAS_SHARED_EXPERT,
+        .window = 4096,
+        .config_epsilon = 1e-6,
+    },
+    {
         .model_type = "qwen3_moe",
         .class_name = "Qwen3MoeForCausalLM",
         .architecture = "qwen3moe",
@@ -160,6 +179,15 @@ const struct hk_family *hk_family_of_architecture(struct hk_bytes architecture, 
         }
     }
     return NULL;
+}
+
+const struct hk_family *hk_family_with_experts(const struct hk_family *f)
+{
+    for (size_t i = 0; i < FAMILIES && (f->tensors & HK_HAS_EXPERTS) == 0; i++)
+        if ((families[i].tensors & HK_HAS_EXPERTS) != 0 &&
+            strcmp(families[i].architecture, f->architecture) == 0)
+            return &families[i];
+    return f;
 }
 
 /* Names that several rows have count once. */

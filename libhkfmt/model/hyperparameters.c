@@ -178,7 +178,9 @@ static void read_experts(struct params_reading *r, struct hk_model_params *p)
         return;
     p->experts = read_size_param(r, HK_KEY_EXPERT_COUNT, 0);
     p->experts_used = read_size_param(r, HK_KEY_EXPERT_USED_COUNT, 0);
-    p->expert_ffn = read_size_param(r, HK_KEY_EXPERT_FFN_LENGTH, 0);
+    p->expert_ffn = read_size_param(r, HK_KEY_EXPERT_FFN_LENGTH, p->ffn);
+    if ((p->family->tensors & HK_HAS_SHARED_EXPERT) != 0)
+        p->shared_ffn = read_size_param(r, HK_KEY_EXPERT_SHARED_FFN_LENGTH, p->ffn);
     p->experts_add_up = read_flag_param(r, HK_KEY_EXPERT_WEIGHTS_NORM, p->family->experts_add_up);
     if (r->st == HK_OK && p->experts_used > p->experts)
         r->st = hk_fail(r->err, HK_E_RANGE, HK_NO_OFFSET,
@@ -326,6 +328,14 @@ static void read_rope_params(struct params_reading *r, struct hk_model_params *p
 
 /* ---- all ---- */
 
+/* Some architectures are two families. */
+static bool has_experts(const struct hk_key_source *s, const char *architecture)
+{
+    const struct hk_kv *kv = hk_key_find(s, architecture, HK_KEY_EXPERT_COUNT);
+    int64_t count = 0;
+    return kv != NULL && hk_kv_int(kv, &count, NULL) == HK_OK && count > 0;
+}
+
 enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_family **family,
                               const char **architecture, struct hk_error *err)
 {
@@ -338,6 +348,8 @@ enum hk_status hk_family_read(const struct hk_key_source *s, const struct hk_fam
     if (st != HK_OK)
         return st;
     *family = hk_family_of_architecture(name, architecture);
+    if (*family != NULL && has_experts(s, *architecture))
+        *family = hk_family_with_experts(*family);
     return *family != NULL ? HK_OK
                            : hk_fail(err, HK_E_UNSUPPORTED, kv->offset,
                                      "architecture '%.*s' is not supported", HK_STR(name));

@@ -16,7 +16,9 @@ enum { /* tensors that the layers of a family have, each required there and an e
        HK_HAS_ALL_BIASES = 1 << 4,   /* of all matrices but embedding and head, and of norms */
        HK_HAS_NO_PRE_NORMS = 1 << 5,
        HK_HAS_NO_GATE = 1 << 6,
-       HK_HAS_EXPERTS = 1 << 7, /* in the place of the feed-forward part */
+       HK_HAS_EXPERTS = 1 << 7,       /* in the place of the feed-forward part */
+       HK_HAS_SPARSE_MOE = 1 << 8,    /* these as transformers names those of its first class */
+       HK_HAS_SHARED_EXPERT = 1 << 9, /* that all tokens have, with a gate */
 };
 
 enum {                               /* fields of config.json that a family's class has */
@@ -58,6 +60,9 @@ const struct hk_family *hk_family_of_type(struct hk_bytes model_type); /* NULL: 
  * storage. */
 const struct hk_family *hk_family_of_architecture(struct hk_bytes architecture, const char **name);
 
+/* The row of F's architecture that has experts; F where none has. */
+const struct hk_family *hk_family_with_experts(const struct hk_family *f);
+
 /* ---- keys (model/keys.c) ---- */
 
 enum {                           /* of a key */
@@ -87,6 +92,7 @@ enum {                           /* of a key */
     X(EXPERT_COUNT,         "expert_count",                         SIZE) \
     X(EXPERT_USED_COUNT,    "expert_used_count",                    SIZE) \
     X(EXPERT_FFN_LENGTH,    "expert_feed_forward_length",           SIZE) \
+    X(EXPERT_SHARED_FFN_LENGTH, "expert_shared_feed_forward_length", SIZE) \
     X(EXPERT_WEIGHTS_NORM,  "expert_weights_norm",                  SIZE) \
     X(HEAD_COUNT,           "attention.head_count",                 SIZE) \
     X(HEAD_COUNT_KV,        "attention.head_count_kv",              SIZE) \
@@ -205,6 +211,8 @@ enum hk_extent {
     HK_EXTENT_PAIRS,   /* rope_dims / 2 */
     HK_EXTENT_EXPERTS,
     HK_EXTENT_EXPERT_FFN,
+    HK_EXTENT_SHARED_FFN,
+    HK_EXTENT_SINGLE, /* a matrix of one row */
 };
 
 enum hk_rotates { HK_ROTATES_NOT, HK_ROTATES_QUERIES, HK_ROTATES_KEYS };

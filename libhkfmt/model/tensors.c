@@ -12,11 +12,11 @@ enum { NO, QUERIES = HK_ROTATES_QUERIES, KEYS = HK_ROTATES_KEYS };
     {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional, false, false}
 #define LAYER(role, gguf, hf, needs, without, rows, cols, rotates) \
     {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false}
-#define ROUTER(role, gguf, hf, needs) \
-    {HK_ROLE_##role, gguf, hf, needs, 0, HK_EXTENT_EXPERTS, HK_EXTENT_HIDDEN, NO, true, false, false, true}
+#define ROUTER(role, gguf, hf, needs, without, rows) \
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_HIDDEN, NO, true, false, false, true}
 /* A matrix an expert; * in a name stands for the expert's number. */
-#define EXPERTS(role, gguf, hf, needs, rows, cols) \
-    {HK_ROLE_##role, gguf, hf, needs, 0, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, true, false}
+#define EXPERTS(role, gguf, hf, needs, without, rows, cols) \
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, true, false}
 
 enum {
     BIAS = HK_HAS_QKV_BIAS,
@@ -28,6 +28,9 @@ enum {
     NO_GATE = HK_HAS_NO_GATE,
     EXP = HK_HAS_EXPERTS,
     OTHER_FFN = HK_HAS_NO_GATE | HK_HAS_EXPERTS,
+    SPARSE_NAMES = HK_HAS_SPARSE_MOE,
+    SPARSE = HK_HAS_EXPERTS | HK_HAS_SPARSE_MOE,
+    SHARED = HK_HAS_SHARED_EXPERT,
 };
 
 static const struct hk_tensor_row tensor_rows[] = {
@@ -64,10 +67,18 @@ static const struct hk_tensor_row tensor_rows[] = {
     LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                NO_GATE,    0,       HIDDEN,  FFN,    NO),
     LAYER(FFN_DOWN_BIAS,   "ffn_down.bias",              "mlp.c_proj.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_feedforward_layernorm.weight", POST,      0,       ONE,     HIDDEN, NO),
-    ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.gate.weight",                  EXP),
-    EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "mlp.experts.*.gate_proj.weight",   EXP,                 EXPERT_FFN, HIDDEN),
-    EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "mlp.experts.*.up_proj.weight",     EXP,                 EXPERT_FFN, HIDDEN),
-    EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "mlp.experts.*.down_proj.weight",   EXP,                 HIDDEN,  EXPERT_FFN),
+    ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.gate.weight",                  EXP,        SPARSE_NAMES, EXPERTS),
+    ROUTER(ROUTER,         "ffn_gate_inp.weight",        "block_sparse_moe.gate.weight",     SPARSE,     0,       EXPERTS),
+    ROUTER(SHARED_GATE,    "ffn_gate_inp_shexp.weight",  "mlp.shared_expert_gate.weight",    SHARED,     0,       SINGLE),
+    EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "mlp.experts.*.gate_proj.weight",   EXP,        SPARSE_NAMES, EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "mlp.experts.*.up_proj.weight",     EXP,        SPARSE_NAMES, EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "mlp.experts.*.down_proj.weight",   EXP,        SPARSE_NAMES, HIDDEN, EXPERT_FFN),
+    EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "block_sparse_moe.experts.*.w1.weight", SPARSE, 0,       EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "block_sparse_moe.experts.*.w3.weight", SPARSE, 0,       EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "block_sparse_moe.experts.*.w2.weight", SPARSE, 0,       HIDDEN, EXPERT_FFN),
+    LAYER(FFN_GATE_SHARED, "ffn_gate_shexp.weight",      "mlp.shared_expert.gate_proj.weight", SHARED,   0,       SHARED_FFN, HIDDEN, NO),
+    LAYER(FFN_UP_SHARED,   "ffn_up_shexp.weight",        "mlp.shared_expert.up_proj.weight", SHARED,     0,       SHARED_FFN, HIDDEN, NO),
+    LAYER(FFN_DOWN_SHARED, "ffn_down_shexp.weight",      "mlp.shared_expert.down_proj.weight", SHARED,   0,       HIDDEN, SHARED_FFN, NO),
 };
 /* clang-format on */
 
@@ -264,6 +275,10 @@ uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent)
         return (uint64_t)p->experts;
     case HK_EXTENT_EXPERT_FFN:
         return p->expert_ffn;
+    case HK_EXTENT_SHARED_FFN:
+        return p->shared_ffn;
+    case HK_EXTENT_SINGLE:
+        return 1;
     case HK_EXTENT_ONE:
         break;
     }

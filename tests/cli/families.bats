@@ -23,6 +23,8 @@ gemma3-256 less query_pre_attn_scalar
 smollm3 rows
 granite rows
 starcoder2 same
+mixtral rows
+qwen2-moe same
 qwen3-moe same
 qwen3-moe-256 same
 ROWS

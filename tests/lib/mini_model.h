@@ -45,6 +45,7 @@ enum {
     MINI_FFN = 12,
     MINI_EXPERTS = 5,
     MINI_EXPERT_FFN = 4,
+    MINI_SHARED_FFN = 14,
     MINI_VOCAB = 16,
     MINI_LAYERS = 2,
     MINI_CONTEXT = 600,
@@ -132,6 +133,10 @@ static inline void mini_family_keys(struct mini *m)
         {"gemma3", "attention.sliding_window_pattern", 2, true},
         {"gemma2", "attn_logit_softcapping", 5, false},
         {"gemma2", "final_logit_softcapping", 30, false},
+        {"qwen2moe", "expert_count", MINI_EXPERTS, true},
+        {"qwen2moe", "expert_used_count", 3, true},
+        {"qwen2moe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
+        {"qwen2moe", "expert_shared_feed_forward_length", MINI_SHARED_FFN, true},
         {"qwen3moe", "expert_count", MINI_EXPERTS, true},
         {"qwen3moe", "expert_used_count", 2, true},
         {"qwen3moe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
@@ -235,7 +240,7 @@ static inline void mini_experts(struct mini *m, unsigned layer)
         {"ffn_up_exps.weight", MINI_EXPERT_FFN, MINI_WIDTH},
         {"ffn_down_exps.weight", MINI_WIDTH, MINI_EXPERT_FFN},
     };
-    for (size_t i = 0; i < 3 && mini_is_one_of(m, "qwen3moe"); i++) {
+    for (size_t i = 0; i < 3 && mini_is_one_of(m, "qwen2moe qwen3moe"); i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s", layer, stacks[i].name);
         mini_stack(m, name, MINI_EXPERTS, stacks[i].rows, stacks[i].cols);
@@ -254,9 +259,9 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"attn_q.weight", NULL, NULL, MINI_HEADS * MINI_HEAD, MINI_WIDTH},
         {"attn_k.weight", NULL, NULL, MINI_HEAD, MINI_WIDTH},
         {"attn_v.weight", NULL, NULL, MINI_HEAD, MINI_WIDTH},
-        {"attn_q.bias", "qwen2 starcoder2", NULL, 0, MINI_HEADS * MINI_HEAD},
-        {"attn_k.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
-        {"attn_v.bias", "qwen2 starcoder2", NULL, 0, MINI_HEAD},
+        {"attn_q.bias", "qwen2 qwen2moe starcoder2", NULL, 0, MINI_HEADS * MINI_HEAD},
+        {"attn_k.bias", "qwen2 qwen2moe starcoder2", NULL, 0, MINI_HEAD},
+        {"attn_v.bias", "qwen2 qwen2moe starcoder2", NULL, 0, MINI_HEAD},
         {"attn_q_norm.weight", "qwen3 qwen3moe gemma3", NULL, 0, MINI_HEAD},
         {"attn_k_norm.weight", "qwen3 qwen3moe gemma3", NULL, 0, MINI_HEAD},
         {"attn_q_norm.weight", "olmo2", NULL, 0, MINI_HEADS * MINI_HEAD},
@@ -266,13 +271,17 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"post_attention_norm.weight", "gemma2 gemma3 olmo2", NULL, 0, MINI_WIDTH},
         {"ffn_norm.weight", NULL, "olmo2", 0, MINI_WIDTH},
         {"ffn_norm.bias", "starcoder2", NULL, 0, MINI_WIDTH},
-        {"ffn_gate.weight", NULL, "starcoder2 qwen3moe", MINI_FFN, MINI_WIDTH},
-        {"ffn_up.weight", NULL, "qwen3moe", MINI_FFN, MINI_WIDTH},
+        {"ffn_gate.weight", NULL, "starcoder2 qwen2moe qwen3moe", MINI_FFN, MINI_WIDTH},
+        {"ffn_up.weight", NULL, "qwen2moe qwen3moe", MINI_FFN, MINI_WIDTH},
         {"ffn_up.bias", "starcoder2", NULL, 0, MINI_FFN},
-        {"ffn_down.weight", NULL, "qwen3moe", MINI_WIDTH, MINI_FFN},
+        {"ffn_down.weight", NULL, "qwen2moe qwen3moe", MINI_WIDTH, MINI_FFN},
         {"ffn_down.bias", "starcoder2", NULL, 0, MINI_WIDTH},
         {"post_ffw_norm.weight", "gemma2 gemma3 olmo2", NULL, 0, MINI_WIDTH},
-        {"ffn_gate_inp.weight", "qwen3moe", NULL, MINI_EXPERTS, MINI_WIDTH},
+        {"ffn_gate_inp.weight", "qwen2moe qwen3moe", NULL, MINI_EXPERTS, MINI_WIDTH},
+        {"ffn_gate_inp_shexp.weight", "qwen2moe", NULL, 1, MINI_WIDTH},
+        {"ffn_gate_shexp.weight", "qwen2moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
+        {"ffn_up_shexp.weight", "qwen2moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
+        {"ffn_down_shexp.weight", "qwen2moe", NULL, MINI_WIDTH, MINI_SHARED_FFN},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[64];

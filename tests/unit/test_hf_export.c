@@ -193,7 +193,7 @@ static void test_refused(void)
          {{INT, "mistral.attention.sliding_window_pattern", 3, NULL},
           {INT, "mistral.attention.sliding_window", 32, NULL}},
          "window_pattern is 3"},
-        {"llama", {{INT, "llama.expert_count", 8, NULL}}, "llama.expert_count"},
+        {"qwen2", {{INT, "qwen2.expert_count", 8, NULL}}, "qwen2.expert_count"},
         {"llama", {{FLAG, "llama.attention.causal", 0, NULL}}, "llama.attention.causal"},
         {"llama", {{TEXT, R "scaling.type", 0, "longrope"}}, "'longrope'"},
         {"llama", {{REAL, R "scaling.yarn_log_multiplier", 0.1, NULL}}, "yarn_log_multiplier"},
