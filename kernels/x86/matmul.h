@@ -49,17 +49,20 @@ ALWAYS void tile_small_row(struct tile *tile, size_t r, const uint8_t *row, size
     }
 }
 
-/* BLOCKS blocks of 32 of LANES rows at W as rows FIRST.. of the tile. */
-ALWAYS void turn_small_rows(struct tile *tile, const uint8_t *w, size_t stride, size_t first,
-                            size_t blocks, unsigned type, size_t size, struct form f)
+/* BLOCKS blocks of 32 of LANES rows at W as rows FIRST.. of the tile; as many bytes at NEXT are
+ * fetched meanwhile. */
+ALWAYS void turn_small_rows(struct tile *tile, const uint8_t *w, size_t stride, const uint8_t *next,
+                            size_t first, size_t blocks, unsigned type, size_t size, struct form f)
 {
     const bool planes = f.is_signed && !WIDE_SUMS;
     const size_t each = sizeof tile->code[0];
     const struct code_place o = {(uint8_t *)tile->code + 4 * first, each, (planes ? 16 : 8) * each,
                                  planes, 0};
 #pragma GCC unroll 1
-    for (size_t k = 0; k < blocks; k++)
+    for (size_t k = 0; k < blocks; k++, next += LANES * size) {
+        fetch(next, LANES * size, true);
         turn_small(w + k * size, stride, type, &o, k, tile->d[k] + first, tile->m[k] + first);
+    }
 }
 
 ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
@@ -67,6 +70,7 @@ ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct
                        tile_fn *multiply)
 {
     struct place o = {p->y + row, p->stride, count, true};
+    const uint8_t *next = p->w->data + (row + TILE_ROWS) * p->row_bytes;
     for (size_t b = 0; b < p->a->blocks; b += 8) {
         size_t blocks = smaller_size(8, p->a->blocks - b);
         if (f.two_scales) {
@@ -82,7 +86,8 @@ ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct
                 copy_rows(tile->row[0], w, p->row_bytes, apart, count - r);
                 w = tile->row[0];
             }
-            turn_small_rows(tile, w, apart, r, blocks, type, size, f);
+            turn_small_rows(tile, w, apart, next, r, blocks, type, size, f);
+            next += LANES * blocks * size;
         }
         multiply(tile, p->a, b, blocks, f.offset, &o);
         o.first = false;
@@ -166,6 +171,7 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
                        tile_fn *multiply)
 {
     struct place o = {p->y + row, p->stride, count, true};
+    const uint8_t *next = p->w->data + (row + TILE_ROWS) * p->row_bytes;
     for (size_t b = 0; b < p->a->blocks; b++) {
         for (size_t r = 0; !is_turned(type) && r < count; r++) {
             struct codes s;
@@ -184,6 +190,8 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
                 copy_rows(tile->row[0], w, p->row_bytes, apart, count - r);
                 w = tile->row[0];
             }
+            fetch(next, LANES * size, true);
+            next += LANES * size;
             turn_super_rows(tile, w, apart, r, type, f);
         }
         multiply(tile, p->a, b, 1, f.offset, &o);
