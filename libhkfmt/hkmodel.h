@@ -83,13 +83,18 @@ struct hk_rope {
     double attn_factor;          /* magnitude beyond yarn's own */
     double yarn_attn_factor;     /* likewise, where nothing is blended */
     double log_multiplier;       /* of yarn's magnitude; only 0 is run */
+    bool between_pairs;          /* yarn's blend begins and ends anywhere, not at whole pairs */
     double magnitude;            /* what cosine and sine are multiplied with, after all these */
 };
 
 struct hk_family; /* of models: a row of a table */
 
 enum hk_norm_kind { HK_NORM_RMS, HK_NORM_LAYER };
-enum hk_activation { HK_ACTIVATION_SILU, HK_ACTIVATION_GELU }; /* the tanh form */
+enum hk_activation {
+    HK_ACTIVATION_SILU,
+    HK_ACTIVATION_GELU,           /* the tanh form */
+    HK_ACTIVATION_CLAMPED_SWIGLU, /* of gpt-oss, within 7 */
+};
 
 struct hk_model_params { /* as metadata state them, or the defaults */
     const struct hk_family *family;
@@ -181,6 +186,11 @@ enum hk_tensor_role {
     HK_ROLE_FFN_GATE_SHARED,
     HK_ROLE_FFN_UP_SHARED,
     HK_ROLE_FFN_DOWN_SHARED,
+    HK_ROLE_SINKS,
+    HK_ROLE_ROUTER_BIAS,
+    HK_ROLE_FFN_GATE_EXPERTS_BIAS,
+    HK_ROLE_FFN_UP_EXPERTS_BIAS,
+    HK_ROLE_FFN_DOWN_EXPERTS_BIAS,
     HK_TENSOR_ROLES
 };
 
@@ -189,6 +199,7 @@ struct hk_model_tensor { /* that a model has */
     uint32_t layer; /* 0 where it is in none */
     bool in_layer, optional;
     uint64_t rows, cols; /* rows is 0 of a vector */
+    bool numbers;        /* rows of biases, no matrix */
     uint64_t experts;    /* of a stack of that many matrices, ROWS times COLS each; else 0 */
     char name[HK_MAX_NAME + 1];
 };

@@ -87,6 +87,11 @@ static enum hk_status spend_weights(struct builder *b, const struct hk_tensor *t
     return HK_OK;
 }
 
+static bool is_matrix(const struct hk_model_tensor *t)
+{
+    return t->rows > 0 && !t->numbers;
+}
+
 static enum hk_status bind_matrix(struct builder *b, const struct hk_tensor *t,
                                   const struct hk_model_tensor *as)
 {
@@ -117,9 +122,11 @@ static enum hk_status check_vector_type(const struct builder *b, const struct hk
 static enum hk_status decode_vector(struct builder *b, const struct hk_tensor *t,
                                     const struct hk_model_tensor *as)
 {
-    const size_t n = as->cols;
+    const size_t n = (as->rows > 0 ? as->rows : 1) * as->cols;
     struct hk_decoder *d;
     enum hk_status st = check_vector_type(b, t);
+    if (st == HK_OK)
+        st = spend_weights(b, t, as);
     if (st == HK_OK)
         st = hk_decoder_new(&d, b->plan->file, t, b->err);
     if (st != HK_OK)
@@ -169,7 +176,7 @@ static enum hk_status bind_tensor(struct builder *b, const struct hk_model_tenso
     if (st != HK_OK)
         return st;
     b->bound[b->count++] = t;
-    return as->rows > 0 ? bind_matrix(b, t, as) : decode_vector(b, t, as);
+    return is_matrix(as) ? bind_matrix(b, t, as) : decode_vector(b, t, as);
 }
 
 /* The tensors that come next: of LAYER, or those outside of the layers, which come first. */
@@ -349,6 +356,7 @@ static void add_attention(struct builder *b, uint32_t layer)
     attend->heads = b->params->heads;
     attend->scale = (float)b->params->attention_scale;
     attend->soft_cap = (float)b->params->attention_cap;
+    attend->sinks = b->vector[HK_ROLE_SINKS];
     attend->cache = cache;
     attend->cache_layer = cache_layer;
 
@@ -359,7 +367,11 @@ static void add_attention(struct builder *b, uint32_t layer)
 
 static enum hke_activation activation_of(const struct hk_model_params *p)
 {
-    return p->activation == HK_ACTIVATION_GELU ? HKE_GELU : HKE_SILU;
+    static const enum hke_activation activations[] = {[HK_ACTIVATION_SILU] = HKE_SILU,
+                                                      [HK_ACTIVATION_GELU] = HKE_GELU,
+                                                      [HK_ACTIVATION_CLAMPED_SWIGLU] =
+                                                          HKE_CLAMPED_SWIGLU};
+    return activations[p->activation];
 }
 
 static void add_feed_forward(struct builder *b, uint32_t layer)
@@ -408,7 +420,7 @@ static void add_experts(struct builder *b, uint32_t layer)
     const struct hke_router router = router_of(b->params);
     struct hke_step *route = add_step(b, HKE_ROUTE, layer);
     add_residual_norm(b, route, false, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
-    add_operand(b, route, HK_ROLE_ROUTER, HKE_SCORES);
+    add_operand(b, route, HK_ROLE_ROUTER, HKE_SCORES)->bias = b->vector[HK_ROLE_ROUTER_BIAS];
     if (b->matrix[HK_ROLE_SHARED_GATE] != NULL)
         add_operand(b, route, HK_ROLE_SHARED_GATE, HKE_SHARED_GATE);
     route->router = router;
@@ -418,14 +430,18 @@ static void add_experts(struct builder *b, uint32_t layer)
 
     struct hke_step *up = add_step(b, HKE_EXPERTS_UP, layer);
     add_residual_norm(b, up, true, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
-    add_operand(b, up, HK_ROLE_FFN_GATE_EXPERTS, HKE_EXPERT_FFN);
-    add_operand(b, up, HK_ROLE_FFN_UP_EXPERTS, HKE_EXPERT_FFN);
+    add_operand(b, up, HK_ROLE_FFN_GATE_EXPERTS, HKE_EXPERT_FFN)->bias =
+        b->vector[HK_ROLE_FFN_GATE_EXPERTS_BIAS];
+    add_operand(b, up, HK_ROLE_FFN_UP_EXPERTS, HKE_EXPERT_FFN)->bias =
+        b->vector[HK_ROLE_FFN_UP_EXPERTS_BIAS];
     up->activation = activation_of(b->params);
+    up->limit = up->activation == HKE_CLAMPED_SWIGLU ? 7 : 0;
     up->router = router;
 
     struct hke_step *down = add_step(b, HKE_EXPERTS_DOWN, layer);
     down->in = HKE_EXPERT_FFN;
-    add_delta(b, down, HK_ROLE_FFN_DOWN_EXPERTS, HK_TENSOR_ROLES, HK_ROLE_FFN_POST_NORM);
+    add_delta(b, down, HK_ROLE_FFN_DOWN_EXPERTS, HK_ROLE_FFN_DOWN_EXPERTS_BIAS,
+              HK_ROLE_FFN_POST_NORM);
     down->router = router;
     if (shares)
         add_shared_output(b, layer);
@@ -517,7 +533,7 @@ static enum hk_status count_tensors(const struct builder *b, size_t *matrices, s
     for (size_t at = 0; hk_model_tensor_next(b->params, &at, &t);) {
         if (!t.optional && hk_tensor_find(b->plan->file, t.name) == NULL)
             return hk_fail(b->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", t.name);
-        *(t.rows > 0 ? matrices : vectors) += 1;
+        *(is_matrix(&t) ? matrices : vectors) += 1;
     }
     return HK_OK;
 }

@@ -43,6 +43,9 @@ static void read_config_family(struct hk_hf_in *in, struct hk_hf_config *c)
                      "not supported");
         return;
     }
+    if (c->family->only_gguf)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "model_type", hk_hf_field(c->json, "model_type"),
+                     "read from GGUF files only");
     in->arch = c->family->architecture;
     check_class(in, c);
 }

@@ -313,6 +313,7 @@ static void read_rope_params(struct params_reading *r, struct hk_model_params *p
     rope->factor = read_positive_param(r, HK_KEY_ROPE_SCALE_LINEAR, 1);
     rope->factor = read_positive_param(r, HK_KEY_SCALING_FACTOR, rope->factor);
     rope->original = read_positive_param(r, HK_KEY_SCALING_ORIGINAL, p->context);
+    rope->between_pairs = p->family->between_pairs;
     rope->low_freq = read_positive_param(r, HK_KEY_LOW_FREQ_FACTOR, 1);
     rope->high_freq = read_positive_param(r, HK_KEY_HIGH_FREQ_FACTOR, 4);
     if (rope->kind == HK_ROPE_NONE)

@@ -16,9 +16,11 @@ enum { /* tensors that the layers of a family have, each required there and an e
        HK_HAS_ALL_BIASES = 1 << 4,   /* of all matrices but embedding and head, and of norms */
        HK_HAS_NO_PRE_NORMS = 1 << 5,
        HK_HAS_NO_GATE = 1 << 6,
-       HK_HAS_EXPERTS = 1 << 7,       /* in the place of the feed-forward part */
-       HK_HAS_SPARSE_MOE = 1 << 8,    /* these as transformers names those of its first class */
-       HK_HAS_SHARED_EXPERT = 1 << 9, /* that all tokens have, with a gate */
+       HK_HAS_EXPERTS = 1 << 7,        /* in the place of the feed-forward part */
+       HK_HAS_SPARSE_MOE = 1 << 8,     /* these as transformers names those of its first class */
+       HK_HAS_SHARED_EXPERT = 1 << 9,  /* that all tokens have, with a gate */
+       HK_HAS_SINKS = 1 << 10,         /* a score without a value for each head */
+       HK_HAS_EXPERT_BIASES = 1 << 11, /* of experts, their router, and what attention gives */
 };
 
 enum {                               /* fields of config.json that a family's class has */
@@ -50,6 +52,8 @@ struct hk_family {
     bool experts_add_up;   /* GGUF: weights of the chosen experts do, unless it says otherwise */
     unsigned config;       /* fields that others do not have */
     uint32_t head_dim;     /* where config.json has none; 0: hidden_size / num_attention_heads */
+    bool between_pairs;    /* hk_rope.between_pairs */
+    bool only_gguf;        /* what transformers saves is not read */
     bool ties;             /* likewise, tie_word_embeddings */
     double config_epsilon; /* likewise, that of the norms */
     const char *epsilon_field; /* what it is called there; NULL: rms_norm_eps */
@@ -212,6 +216,7 @@ enum hk_extent {
     HK_EXTENT_EXPERTS,
     HK_EXTENT_EXPERT_FFN,
     HK_EXTENT_SHARED_FFN,
+    HK_EXTENT_HEADS,
     HK_EXTENT_SINGLE, /* a matrix of one row */
 };
 
@@ -229,6 +234,7 @@ struct hk_tensor_row { /* a tensor that models have, once or in each layer */
     bool layer, optional;
     bool experts;      /* ROWS times COLS an expert, in a stack */
     bool wide_in_gguf; /* a matrix that llama.cpp needs in f32 */
+    bool numbers;      /* not a matrix that something is multiplied with: biases */
 };
 const struct hk_tensor_row *hk_tensor_row(size_t i); /* NULL past the last */
 /* Whether models of FAMILY have it. */

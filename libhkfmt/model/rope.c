@@ -63,8 +63,10 @@ double hk_yarn_magnitude(double factor, double scale)
  * slowed down. */
 static double blend_yarn(const struct hk_rope *r, uint32_t dims, uint32_t i, double frequency)
 {
-    const double low = fmax(0, floor(hk_rope_pair_of_turns(r, dims, r->beta_fast)));
-    const double high = fmin(dims - 1, ceil(hk_rope_pair_of_turns(r, dims, r->beta_slow)));
+    const double first = hk_rope_pair_of_turns(r, dims, r->beta_fast);
+    const double last = hk_rope_pair_of_turns(r, dims, r->beta_slow);
+    const double low = fmax(0, r->between_pairs ? first : floor(first));
+    const double high = fmin(dims - 1, r->between_pairs ? last : ceil(last));
     const double slowed = (i - low) / fmax(0.001, high - low);
     const double keep = (1 - fmin(1, fmax(0, slowed))) * r->ext_factor;
     return frequency / r->factor * (1 - keep) + frequency * keep;

@@ -9,14 +9,16 @@ enum { NO, QUERIES = HK_ROTATES_QUERIES, KEYS = HK_ROTATES_KEYS };
 
 /* clang-format off */
 #define ONCE(role, gguf, hf, needs, without, rows, cols, optional) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional, false, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional, false, false, false}
 #define LAYER(role, gguf, hf, needs, without, rows, cols, rotates) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false, false}
 #define ROUTER(role, gguf, hf, needs, without, rows) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_HIDDEN, NO, true, false, false, true}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_HIDDEN, NO, true, false, false, true, false}
 /* A matrix an expert; * in a name stands for the expert's number. */
 #define EXPERTS(role, gguf, hf, needs, without, rows, cols) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, true, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, true, false, false}
+#define NUMBERS(role, gguf, hf, needs, rows, cols) \
+    {HK_ROLE_##role, gguf, hf, needs, 0, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, false, true, true}
 
 enum {
     BIAS = HK_HAS_QKV_BIAS,
@@ -31,6 +33,10 @@ enum {
     SPARSE_NAMES = HK_HAS_SPARSE_MOE,
     SPARSE = HK_HAS_EXPERTS | HK_HAS_SPARSE_MOE,
     SHARED = HK_HAS_SHARED_EXPERT,
+    SINKS = HK_HAS_SINKS,
+    EXP_BIASES = HK_HAS_EXPERT_BIASES,
+    OTHER_ROUTER = HK_HAS_SPARSE_MOE | HK_HAS_EXPERT_BIASES,
+    OTHER_FFN_NORM = HK_HAS_POST_NORMS | HK_HAS_EXPERT_BIASES,
 };
 
 static const struct hk_tensor_row tensor_rows[] = {
@@ -51,12 +57,15 @@ static const struct hk_tensor_row tensor_rows[] = {
     LAYER(K_BIAS,          "attn_k.bias",                "self_attn.k_proj.bias",            BIAS,       0,       ONE,     KEYS,   KEYS),
     LAYER(V_BIAS,          "attn_v.bias",                "self_attn.v_proj.bias",            BIAS,       0,       ONE,     VALUES, NO),
     LAYER(ATTN_OUTPUT_BIAS, "attn_output.bias",          "self_attn.o_proj.bias",            ALL_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(ATTN_OUTPUT_BIAS, "attn_output.bias",          "self_attn.o_proj.bias",            EXP_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(SINKS,           "attn_sinks.weight",          "self_attn.sinks",                  SINKS,      0,       ONE,     HEADS,  NO),
     LAYER(Q_NORM,          "attn_q_norm.weight",         "self_attn.q_norm.weight",          NORM,       0,       ONE,     HEAD,   NO),
     LAYER(K_NORM,          "attn_k_norm.weight",         "self_attn.k_norm.weight",          NORM,       0,       ONE,     HEAD,   NO),
     LAYER(Q_WIDE_NORM,     "attn_q_norm.weight",         "self_attn.q_norm.weight",          WIDE,       0,       ONE,     QUERIES, NO),
     LAYER(K_WIDE_NORM,     "attn_k_norm.weight",         "self_attn.k_norm.weight",          WIDE,       0,       ONE,     KEYS,   NO),
     LAYER(ATTN_POST_NORM,  "post_attention_norm.weight", "post_attention_layernorm.weight",  POST,       0,       ONE,     HIDDEN, NO),
-    LAYER(FFN_NORM,        "ffn_norm.weight",            "post_attention_layernorm.weight",  0,          POST,    ONE,     HIDDEN, NO),
+    LAYER(FFN_NORM,        "ffn_norm.weight",            "post_attention_layernorm.weight",  0,          OTHER_FFN_NORM, ONE, HIDDEN, NO),
+    LAYER(FFN_NORM,        "post_attention_norm.weight", "post_attention_layernorm.weight",  EXP_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_NORM,        "ffn_norm.weight",            "pre_feedforward_layernorm.weight", POST,       NO_PRE,  ONE,     HIDDEN, NO),
     LAYER(FFN_NORM_BIAS,   "ffn_norm.bias",              "post_attention_layernorm.bias",    ALL_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          OTHER_FFN, FFN,     HIDDEN, NO),
@@ -67,18 +76,26 @@ static const struct hk_tensor_row tensor_rows[] = {
     LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                NO_GATE,    0,       HIDDEN,  FFN,    NO),
     LAYER(FFN_DOWN_BIAS,   "ffn_down.bias",              "mlp.c_proj.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_feedforward_layernorm.weight", POST,      0,       ONE,     HIDDEN, NO),
-    ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.gate.weight",                  EXP,        SPARSE_NAMES, EXPERTS),
+    ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.gate.weight",                  EXP,        OTHER_ROUTER, EXPERTS),
+    ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.router.weight",                EXP_BIASES, 0,       EXPERTS),
     ROUTER(ROUTER,         "ffn_gate_inp.weight",        "block_sparse_moe.gate.weight",     SPARSE,     0,       EXPERTS),
     ROUTER(SHARED_GATE,    "ffn_gate_inp_shexp.weight",  "mlp.shared_expert_gate.weight",    SHARED,     0,       SINGLE),
-    EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "mlp.experts.*.gate_proj.weight",   EXP,        SPARSE_NAMES, EXPERT_FFN, HIDDEN),
-    EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "mlp.experts.*.up_proj.weight",     EXP,        SPARSE_NAMES, EXPERT_FFN, HIDDEN),
-    EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "mlp.experts.*.down_proj.weight",   EXP,        SPARSE_NAMES, HIDDEN, EXPERT_FFN),
+    EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "mlp.experts.*.gate_proj.weight",   EXP,        OTHER_ROUTER, EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "mlp.experts.*.up_proj.weight",     EXP,        OTHER_ROUTER, EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "mlp.experts.*.down_proj.weight",   EXP,        OTHER_ROUTER, HIDDEN, EXPERT_FFN),
     EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "block_sparse_moe.experts.*.w1.weight", SPARSE, 0,       EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "block_sparse_moe.experts.*.w3.weight", SPARSE, 0,       EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "block_sparse_moe.experts.*.w2.weight", SPARSE, 0,       HIDDEN, EXPERT_FFN),
     LAYER(FFN_GATE_SHARED, "ffn_gate_shexp.weight",      "mlp.shared_expert.gate_proj.weight", SHARED,   0,       SHARED_FFN, HIDDEN, NO),
     LAYER(FFN_UP_SHARED,   "ffn_up_shexp.weight",        "mlp.shared_expert.up_proj.weight", SHARED,     0,       SHARED_FFN, HIDDEN, NO),
     LAYER(FFN_DOWN_SHARED, "ffn_down_shexp.weight",      "mlp.shared_expert.down_proj.weight", SHARED,   0,       HIDDEN, SHARED_FFN, NO),
+    EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    NULL,                               EXP_BIASES, 0,       EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        NULL,                               EXP_BIASES, 0,       EXPERT_FFN, HIDDEN),
+    EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    NULL,                               EXP_BIASES, 0,       HIDDEN, EXPERT_FFN),
+    LAYER(ROUTER_BIAS,     "ffn_gate_inp.bias",          "mlp.router.bias",                  EXP_BIASES, 0,       ONE,     EXPERTS, NO),
+    NUMBERS(FFN_GATE_EXPERTS_BIAS, "ffn_gate_exps.bias", NULL,                               EXP_BIASES, EXPERTS, EXPERT_FFN),
+    NUMBERS(FFN_UP_EXPERTS_BIAS, "ffn_up_exps.bias",     NULL,                               EXP_BIASES, EXPERTS, EXPERT_FFN),
+    NUMBERS(FFN_DOWN_EXPERTS_BIAS, "ffn_down_exps.bias", "mlp.experts.down_proj_bias",       EXP_BIASES, EXPERTS, HIDDEN),
 };
 /* clang-format on */
 
@@ -277,6 +294,8 @@ uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent)
         return p->expert_ffn;
     case HK_EXTENT_SHARED_FFN:
         return p->shared_ffn;
+    case HK_EXTENT_HEADS:
+        return p->heads;
     case HK_EXTENT_SINGLE:
         return 1;
     case HK_EXTENT_ONE:
@@ -309,6 +328,7 @@ bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at, struct hk
                                         .layer = (uint32_t)layer,
                                         .in_layer = in_layer,
                                         .optional = row->optional,
+                                        .numbers = row->numbers,
                                         .experts = row->experts ? (uint64_t)p->experts : 0,
                                         .rows = hk_extent_of(p, row->rows),
                                         .cols = hk_extent_of(p, row->cols)};

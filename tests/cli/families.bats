@@ -30,6 +30,14 @@ qwen3-moe-256 same
 ROWS
 }
 
+# Those that are read from GGUF files only, and what their logits with rounded activations reach.
+gguf_table() {
+    cat <<'ROWS'
+gpt-oss 0.99
+gpt-oss-mxfp4 0.99
+ROWS
+}
+
 # ids NAME: its ids to the file ids.
 ids() {
     "$PYTHON" - "$FAMILIES" "$1" <<'PY'
@@ -118,13 +126,31 @@ check_family() {
     done 3< <(table)
 }
 
+@test "families that are read from GGUF files give what transformers gives" {
+    need_shared
+    local name least
+    while read -r name least <&3; do
+        rm -rf -- *
+        ids "$name"
+        logits "$FAMILIES/$name/$name.gguf" f32 --activations f32
+        cosine 0.9999 f32 "$FAMILIES/$name/reference.f32"
+        logits "$FAMILIES/$name/$name.gguf" rounded
+        cosine "$least" rounded "$FAMILIES/$name/reference.f32"
+        hk-convert "$FAMILIES/$name/$name.gguf" m.hk
+        logits m.hk hk.f32 --activations f32
+        assert_same f32 hk.f32
+        t hk-convert "$FAMILIES/$name/hf" from.hk
+        assert_fails 1 'read from GGUF files only'
+    done 3< <(gguf_table)
+}
+
 @test "each family gives the same bits at every level, for any threads, batches and sequences" {
     need_shared
     local name level threads batch
     while read -r name _ <&3; do
         rm -rf -- *
         ids "$name"
-        hk-convert "$FAMILIES/$name/hf" m.hk
+        hk-convert "$FAMILIES/$name/hf" m.hk 2>/dev/null || hk-convert "$FAMILIES/$name/$name.gguf" m.hk
         logits m.hk first --threads 1
         for level in generic avx2 avx512 amx; do
             HK_KERNELS=$level hk-perplexity --ids --ctx 48 -f --logits level m.hk <ids >/dev/null 2>&1 || continue
@@ -136,7 +162,7 @@ check_family() {
                 assert_same first other
             done
         done
-    done 3< <(table)
+    done 3< <(table; gguf_table)
 }
 
 @test "texts in one batch, longer than a window and than its blocks, are as each alone" {

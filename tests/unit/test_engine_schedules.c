@@ -402,7 +402,7 @@ static void check_stored_model(const char *variable, const char *folder, const c
 
 int main(void)
 {
-    static const char *const families[] = {"qwen3", "llama", "gemma2", "qwen3moe", "qwen2moe"};
+    static const char *const families[] = {"qwen3", "llama", "gemma2", "qwen2moe", "gpt-oss"};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         struct hk_file *f = mini_model(families[i], (struct mini_change){MINI_AS_IS, "", 0, NULL});
         check_model(families[i], f);
