@@ -1,192 +1,10 @@
-/* The plan of a model: its tensors bound to steps. Matrices stay where they are in the file; norms
- * and biases are decoded here. */
+/* The plan of a model: the steps that its tensors make. */
 #include "engine/plan/plan.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one tensor ---- */
-
-enum hk_status hke_bind_weight(struct hke_weight *out, const struct hk_file *f,
-                               const struct hk_tensor *t, size_t row_begin, size_t rows,
-                               struct hk_error *err)
-{
-    const uint64_t *dim = t->shape + t->ndim - 2;
-    struct hke_weight w = {.tensor = t,
-                           .stack = t->ndim > 2 ? (size_t)t->shape[0] : 1,
-                           .rows = rows,
-                           .cols = (size_t)dim[1],
-                           .row_begin = row_begin,
-                           .tensor_rows = (size_t)dim[0]};
-    enum hk_status st = hk_decoder_new(&w.decoder, f, t, err);
-    if (st != HK_OK)
-        return st;
-    w.data = hk_decoder_rows(w.decoder, &w.type);
-    *out = w;
-    return HK_OK;
-}
-
-void hke_unbind_weight(struct hke_weight *w)
-{
-    hk_decoder_free(&w->decoder);
-}
-
-void hke_to_file_order(float *x, size_t n)
-{
-    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        bits = __builtin_bswap32(bits);
-        memcpy(x + i, &bits, sizeof bits);
-    }
-}
-
-/* ---- all tensors ---- */
-
-enum { SHAPE_TEXT = 96 };
-
-struct builder {
-    struct hke_plan *plan;
-    const struct hk_model_params *params;
-    struct hk_model_tensor next; /* of the family's tensors, if there is MORE */
-    size_t at;
-    bool more;
-    const struct hk_tensor **bound; /* tensors that have a place: COUNT of them */
-    size_t count;
-    uint64_t budget;                    /* elements that matrices may still have */
-    int window_rope;                    /* table of the layers with a window */
-    struct hke_norm pending;            /* of what the step before leaves in DELTA */
-    uint32_t cache[2], cache_layers[2]; /* classes of layers without and with a window; of each so
-                                           many layers are built */
-    /* Of the model, and of the layer that is being built. */
-    struct hke_weight *matrix[HK_TENSOR_ROLES];
-    const float *vector[HK_TENSOR_ROLES];
-    struct hk_error *err;
-    enum hk_status st; /* of the first failure: after it nothing is bound */
-};
-
-/* References to nothing and sparse blocks give a small file matrices of any size, and with them
- * buffers and work without bound. No format stores as little as this a weight. */
-enum { WEIGHTS_A_BYTE = 64, WEIGHTS_FREE = 1 << 20 };
-
-static enum hk_status spend_weights(struct builder *b, const struct hk_tensor *t,
-                                    const struct hk_model_tensor *as)
-{
-    const uint64_t matrix = as->rows * as->cols; /* both are below 2^31 */
-    const uint64_t stack = as->experts > 0 ? as->experts : 1;
-    if (matrix > b->budget || stack > b->budget / (matrix > 0 ? matrix : 1))
-        return hk_fail(b->err, HK_E_RANGE, t->entry_offset,
-                       "tensor %.*s is %" PRIu64 " x %" PRIu64
-                       ": more weights than a file of %" PRIu64 " bytes can mean",
-                       HK_STR(t->name), as->rows, as->cols, hk_file_size(b->plan->file));
-    b->budget -= stack * matrix;
-    return HK_OK;
-}
-
-static bool is_matrix(const struct hk_model_tensor *t)
-{
-    return t->rows > 0 && !t->numbers;
-}
-
-static enum hk_status bind_matrix(struct builder *b, const struct hk_tensor *t,
-                                  const struct hk_model_tensor *as)
-{
-    struct hke_weight *w = &b->plan->weight[b->plan->weights];
-    enum hk_status st = spend_weights(b, t, as);
-    if (st == HK_OK)
-        st = hke_bind_weight(w, b->plan->file, t, 0, as->rows, b->err);
-    if (st != HK_OK)
-        return st;
-    b->plan->weights++;
-    b->matrix[as->role] = w;
-    return HK_OK;
-}
-
-/* Norms and biases are used as f32, which other types are not meant to become. */
-static enum hk_status check_vector_type(const struct builder *b, const struct hk_tensor *t)
-{
-    const struct hk_tensor *target;
-    enum hk_status st = hk_tensor_resolve(b->plan->file, t, &target, b->err);
-    if (st != HK_OK || target->type == HK_TYPE_F32 || target->type == HK_TYPE_F16 ||
-        target->type == HK_TYPE_BF16)
-        return st;
-    return hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
-                   "tensor %.*s is %s: a norm or a bias has to be f32, f16 or bf16",
-                   HK_STR(t->name), hk_type_info(target->type)->name);
-}
-
-static enum hk_status decode_vector(struct builder *b, const struct hk_tensor *t,
-                                    const struct hk_model_tensor *as)
-{
-    const size_t n = (as->rows > 0 ? as->rows : 1) * as->cols;
-    struct hk_decoder *d;
-    enum hk_status st = check_vector_type(b, t);
-    if (st == HK_OK)
-        st = spend_weights(b, t, as);
-    if (st == HK_OK)
-        st = hk_decoder_new(&d, b->plan->file, t, b->err);
-    if (st != HK_OK)
-        return st;
-    float *v = calloc(n, sizeof *v);
-    if (v != NULL)
-        hk_decoder_read(d, 0, n, v);
-    hk_decoder_free(&d);
-    if (v == NULL)
-        return hk_fail_nomem(b->err);
-    b->plan->vector[b->plan->vectors++] = v;
-    b->vector[as->role] = v;
-    return HK_OK;
-}
-
-/* "16 x 8", or "8" of a vector, into TEXT. */
-static void print_shape(char text[SHAPE_TEXT], const uint64_t *dim, unsigned ndim)
-{
-    size_t at = 0;
-    text[0] = '\0';
-    for (unsigned i = 0; i < ndim && at < SHAPE_TEXT; i++)
-        at +=
-            (size_t)snprintf(text + at, SHAPE_TEXT - at, "%s%" PRIu64, i > 0 ? " x " : "", dim[i]);
-}
-
-static enum hk_status check_tensor_shape(const struct builder *b, const struct hk_tensor *t,
-                                         const struct hk_model_tensor *as)
-{
-    const uint64_t dims[] = {as->experts, as->rows, as->cols};
-    const unsigned first = as->rows == 0 ? 2 : as->experts == 0 ? 1 : 0;
-    if (t->ndim == 3 - first && memcmp(t->shape, dims + first, t->ndim * sizeof *dims) == 0)
-        return HK_OK;
-    char is[SHAPE_TEXT], want[SHAPE_TEXT];
-    print_shape(is, t->shape, t->ndim);
-    print_shape(want, dims + first, 3 - first);
-    return hk_fail(b->err, HK_E_FORMAT, t->entry_offset,
-                   "tensor %.*s is %s, but the model has it %s", HK_STR(t->name), is, want);
-}
-
-/* Optional ones may not be there. */
-static enum hk_status bind_tensor(struct builder *b, const struct hk_model_tensor *as)
-{
-    const struct hk_tensor *t = hk_tensor_find(b->plan->file, as->name);
-    if (t == NULL)
-        return HK_OK;
-    enum hk_status st = check_tensor_shape(b, t, as);
-    if (st != HK_OK)
-        return st;
-    b->bound[b->count++] = t;
-    return is_matrix(as) ? bind_matrix(b, t, as) : decode_vector(b, t, as);
-}
-
-/* The tensors that come next: of LAYER, or those outside of the layers, which come first. */
-static void bind_tensors(struct builder *b, bool in_layer, uint32_t layer)
-{
-    while (b->st == HK_OK && b->more && b->next.in_layer == in_layer && b->next.layer == layer) {
-        b->st = bind_tensor(b, &b->next);
-        b->more = hk_model_tensor_next(b->params, &b->at, &b->next);
-    }
-}
+#include "engine/plan/bind.h"
 
 /* ---- sizes ---- */
 
@@ -212,7 +30,7 @@ static void set_sizes(struct hke_plan *plan, const struct hk_model_params *p)
 }
 
 /* A class for the layers without a window, and one for those with, if there are any. */
-static void add_caches(struct builder *b)
+static void add_caches(struct hke_builder *b)
 {
     const struct hk_model_params *p = b->params;
     uint32_t layers[2] = {0};
@@ -231,7 +49,8 @@ static void add_caches(struct builder *b)
     }
 }
 
-static enum hk_status add_rope(struct builder *b, const struct hk_rope *rope, const float *factors)
+static enum hk_status add_rope(struct hke_builder *b, const struct hk_rope *rope,
+                               const float *factors)
 {
     const struct hk_model_params *p = b->params;
     struct hke_rope_table *r = &b->plan->rope[b->plan->ropes];
@@ -245,7 +64,7 @@ static enum hk_status add_rope(struct builder *b, const struct hk_rope *rope, co
 }
 
 /* That of all layers, and where those with a window turn otherwise, theirs. */
-static enum hk_status add_ropes(struct builder *b)
+static enum hk_status add_ropes(struct hke_builder *b)
 {
     const struct hk_model_params *p = b->params;
     const struct hk_rope own = {.kind = HK_ROPE_NONE, .base = p->window_rope_base, .magnitude = 1};
@@ -256,7 +75,7 @@ static enum hk_status add_ropes(struct builder *b)
     return add_rope(b, &own, NULL);
 }
 
-static int rope_of_layer(const struct builder *b, uint32_t layer)
+static int rope_of_layer(const struct hke_builder *b, uint32_t layer)
 {
     if (!hk_layer_has_rope(b->params, layer))
         return HKE_NO_ROPE;
@@ -265,7 +84,7 @@ static int rope_of_layer(const struct builder *b, uint32_t layer)
 
 /* ---- steps ---- */
 
-static struct hke_step *add_step(struct builder *b, enum hke_step_kind kind, uint32_t layer)
+static struct hke_step *add_step(struct hke_builder *b, enum hke_step_kind kind, uint32_t layer)
 {
     struct hke_step *s = &b->plan->step[b->plan->steps++];
     s->kind = kind;
@@ -273,7 +92,7 @@ static struct hke_step *add_step(struct builder *b, enum hke_step_kind kind, uin
     return s;
 }
 
-static struct hke_operand *add_operand(const struct builder *b, struct hke_step *s,
+static struct hke_operand *add_operand(const struct hke_builder *b, struct hke_step *s,
                                        enum hk_tensor_role role, enum hke_buffer to)
 {
     struct hke_operand *o = &s->operand[s->operands++];
@@ -282,7 +101,7 @@ static struct hke_operand *add_operand(const struct builder *b, struct hke_step 
 }
 
 /* That of the weights ROLE, and of the biases BIAS; HK_TENSOR_ROLES: there are none. */
-static struct hke_norm norm_of(const struct builder *b, enum hk_tensor_role role,
+static struct hke_norm norm_of(const struct hke_builder *b, enum hk_tensor_role role,
                                enum hk_tensor_role bias)
 {
     const bool layer = b->params->norm == HK_NORM_LAYER;
@@ -301,7 +120,7 @@ static float scale_unless_one(double scale)
 }
 
 /* Residual add, then norm; what EMBED gives is no delta. */
-static void add_residual_norm(struct builder *b, struct hke_step *s, bool first,
+static void add_residual_norm(struct hke_builder *b, struct hke_step *s, bool first,
                               enum hk_tensor_role norm, enum hk_tensor_role bias)
 {
     s->in = HKE_RESIDUAL;
@@ -311,7 +130,7 @@ static void add_residual_norm(struct builder *b, struct hke_step *s, bool first,
 }
 
 /* The matrix ROLE, with biases, to what is added next, after the norm POST. */
-static void add_delta(struct builder *b, struct hke_step *s, enum hk_tensor_role role,
+static void add_delta(struct hke_builder *b, struct hke_step *s, enum hk_tensor_role role,
                       enum hk_tensor_role bias, enum hk_tensor_role post)
 {
     struct hke_operand *o = add_operand(b, s, role, HKE_DELTA);
@@ -320,7 +139,7 @@ static void add_delta(struct builder *b, struct hke_step *s, enum hk_tensor_role
     b->pending = norm_of(b, post, HK_TENSOR_ROLES);
 }
 
-static void add_heads(const struct builder *b, struct hke_step *s)
+static void add_heads(const struct hke_builder *b, struct hke_step *s)
 {
     struct hke_operand *q = add_operand(b, s, HK_ROLE_Q, HKE_QUERIES);
     struct hke_operand *k = add_operand(b, s, HK_ROLE_K, HKE_KEYS);
@@ -341,7 +160,7 @@ static void add_heads(const struct builder *b, struct hke_step *s)
     v->store = HKE_STORE_VALUES;
 }
 
-static void add_attention(struct builder *b, uint32_t layer)
+static void add_attention(struct hke_builder *b, uint32_t layer)
 {
     const bool windowed = hk_layer_has_window(b->params, layer);
     const uint32_t cache = b->cache[windowed], cache_layer = b->cache_layers[windowed]++;
@@ -374,7 +193,7 @@ static enum hke_activation activation_of(const struct hk_model_params *p)
     return activations[p->activation];
 }
 
-static void add_feed_forward(struct builder *b, uint32_t layer)
+static void add_feed_forward(struct hke_builder *b, uint32_t layer)
 {
     struct hke_step *gate = add_step(b, HKE_PRODUCT, layer);
     add_residual_norm(b, gate, false, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
@@ -397,7 +216,7 @@ static struct hke_router router_of(const struct hk_model_params *p)
 }
 
 /* What is inside it is computed before the experts, whose sum takes the place of its input. */
-static void add_shared_expert(struct builder *b, uint32_t layer)
+static void add_shared_expert(struct hke_builder *b, uint32_t layer)
 {
     struct hke_step *up = add_step(b, HKE_PRODUCT, layer);
     add_residual_norm(b, up, true, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
@@ -406,7 +225,7 @@ static void add_shared_expert(struct builder *b, uint32_t layer)
     up->activation = activation_of(b->params);
 }
 
-static void add_shared_output(struct builder *b, uint32_t layer)
+static void add_shared_output(struct hke_builder *b, uint32_t layer)
 {
     struct hke_step *down = add_step(b, HKE_PRODUCT, layer);
     down->in = HKE_FFN;
@@ -415,7 +234,7 @@ static void add_shared_output(struct builder *b, uint32_t layer)
     down->operand[0].gated = b->matrix[HK_ROLE_SHARED_GATE] != NULL;
 }
 
-static void add_experts(struct builder *b, uint32_t layer)
+static void add_experts(struct hke_builder *b, uint32_t layer)
 {
     const struct hke_router router = router_of(b->params);
     struct hke_step *route = add_step(b, HKE_ROUTE, layer);
@@ -462,24 +281,14 @@ static void mark_wanted_only(struct hke_plan *p)
         p->step[i - 1].wanted_only = true;
 }
 
-/* Not every layer has all that another one has. */
-static void forget_layer(struct builder *b)
-{
-    for (unsigned role = HK_ROLE_ATTN_NORM; role < HK_TENSOR_ROLES; role++) {
-        b->matrix[role] = NULL;
-        b->vector[role] = NULL;
-    }
-}
-
-static void add_steps(struct builder *b)
+static void add_steps(struct hke_builder *b)
 {
     struct hke_plan *p = b->plan;
     struct hke_step *embed = add_step(b, HKE_EMBED, 0);
     add_operand(b, embed, HK_ROLE_EMBEDDING, HKE_RESIDUAL)->scale =
         scale_unless_one(b->params->embedding_scale);
     for (uint32_t i = 0; i < p->layers && b->st == HK_OK; i++) {
-        forget_layer(b);
-        bind_tensors(b, true, i);
+        hke_bind_layer(b, i);
         add_attention(b, i);
         if (b->matrix[HK_ROLE_ROUTER] != NULL)
             add_experts(b, i);
@@ -496,79 +305,25 @@ static void add_steps(struct builder *b)
     mark_wanted_only(p);
 }
 
-/* ---- what has no place ---- */
-
-static int compare_addresses(const void *a, const void *b)
-{
-    uintptr_t x = (uintptr_t) * (const struct hk_tensor *const *)a;
-    uintptr_t y = (uintptr_t) * (const struct hk_tensor *const *)b;
-    return (x > y) - (x < y);
-}
-
-/* A tensor without a place is a bias or a norm that the architecture does not have, or a part of
- * something else. */
-static enum hk_status refuse_unbound(struct builder *b)
-{
-    const struct hk_file *f = b->plan->file;
-    qsort(b->bound, b->count, sizeof(struct hk_tensor *), compare_addresses);
-    for (size_t i = 0; i < hk_tensor_count(f); i++) {
-        const struct hk_tensor *t = hk_tensor_at(f, i);
-        if (bsearch(&t, b->bound, b->count, sizeof(struct hk_tensor *), compare_addresses) == NULL)
-            return hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
-                           "tensor %.*s has no place in a %s model", HK_STR(t->name),
-                           b->params->architecture);
-    }
-    return HK_OK;
-}
-
 /* ---- the whole ---- */
 
 enum { MODEL_STEPS = 2, LAYER_STEPS = 8 }; /* as add_steps() makes them */
 
-/* Every tensor that has to be there is: so the plan is not much larger than the file's table. */
-static enum hk_status count_tensors(const struct builder *b, size_t *matrices, size_t *vectors)
-{
-    struct hk_model_tensor t;
-    *matrices = *vectors = 0;
-    for (size_t at = 0; hk_model_tensor_next(b->params, &at, &t);) {
-        if (!t.optional && hk_tensor_find(b->plan->file, t.name) == NULL)
-            return hk_fail(b->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", t.name);
-        *(is_matrix(&t) ? matrices : vectors) += 1;
-    }
-    return HK_OK;
-}
-
-static enum hk_status allocate_plan(struct builder *b)
+static enum hk_status build_plan(struct hke_builder *b)
 {
     struct hke_plan *p = b->plan;
-    size_t matrices, vectors;
-    enum hk_status st = count_tensors(b, &matrices, &vectors);
-    if (st != HK_OK)
-        return st;
-    p->step = calloc(MODEL_STEPS + (size_t)LAYER_STEPS * p->layers, sizeof *p->step);
-    p->weight = calloc(matrices, sizeof *p->weight);
-    p->vector = calloc(vectors, sizeof *p->vector);
-    b->bound = calloc(matrices + vectors, sizeof(struct hk_tensor *));
-    return p->step != NULL && p->weight != NULL && p->vector != NULL && b->bound != NULL
-               ? HK_OK
-               : hk_fail_nomem(b->err);
-}
-
-static enum hk_status build_plan(struct builder *b)
-{
-    b->budget = hk_file_size(b->plan->file) * WEIGHTS_A_BYTE + WEIGHTS_FREE;
-    set_sizes(b->plan, b->params);
+    set_sizes(p, b->params);
     add_caches(b);
-    b->st = allocate_plan(b);
-    b->more = hk_model_tensor_next(b->params, &b->at, &b->next);
-    bind_tensors(b, false, 0);
+    hke_bind_begin(b);
+    if (b->st == HK_OK)
+        p->step = calloc(MODEL_STEPS + (size_t)LAYER_STEPS * p->layers, sizeof *p->step);
+    if (b->st == HK_OK && p->step == NULL)
+        b->st = hk_fail_nomem(b->err);
     if (b->st == HK_OK)
         b->st = add_ropes(b);
     if (b->st == HK_OK)
         add_steps(b);
-    if (b->st == HK_OK)
-        b->st = refuse_unbound(b);
-    free(b->bound);
+    hke_bind_end(b);
     return b->st;
 }
 
@@ -579,7 +334,7 @@ enum hk_status hke_plan_new(struct hke_plan **out, const struct hk_file *f,
     if (plan == NULL)
         return hk_fail_nomem(err);
     plan->file = f;
-    struct builder b = {.plan = plan, .params = p, .err = err};
+    struct hke_builder b = {.plan = plan, .params = p, .err = err};
     enum hk_status st = build_plan(&b);
     if (st != HK_OK)
         hke_plan_free(&plan);
