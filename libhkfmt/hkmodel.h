@@ -94,6 +94,7 @@ enum hk_activation {
     HK_ACTIVATION_SILU,
     HK_ACTIVATION_GELU,           /* the tanh form */
     HK_ACTIVATION_CLAMPED_SWIGLU, /* of gpt-oss, within 7 */
+    HK_ACTIVATION_RELU_2,         /* squares of what is above 0 */
 };
 
 struct hk_model_params { /* as metadata state them, or the defaults */
@@ -160,6 +161,7 @@ enum hk_tensor_role {
     HK_ROLE_Q,
     HK_ROLE_K,
     HK_ROLE_V,
+    HK_ROLE_QKV, /* those three in one */
     HK_ROLE_ATTN_OUTPUT,
     HK_ROLE_Q_BIAS,
     HK_ROLE_K_BIAS,
@@ -174,6 +176,7 @@ enum hk_tensor_role {
     HK_ROLE_FFN_NORM_BIAS,
     HK_ROLE_FFN_GATE,
     HK_ROLE_FFN_UP,
+    HK_ROLE_FFN_GATE_UP, /* those two in one */
     HK_ROLE_FFN_UP_BIAS,
     HK_ROLE_FFN_DOWN,
     HK_ROLE_FFN_DOWN_BIAS,

@@ -72,18 +72,44 @@ static bool is_matrix(const struct hk_model_tensor *t)
     return t->rows > 0 && !t->numbers;
 }
 
-static enum hk_status bind_matrix(struct hke_builder *b, const struct hk_tensor *t,
-                                  const struct hk_model_tensor *as)
+/* ROWS of T from BEGIN on are the matrix ROLE. */
+static enum hk_status bind_rows(struct hke_builder *b, const struct hk_tensor *t,
+                                enum hk_tensor_role role, size_t begin, size_t rows)
 {
     struct hke_weight *w = &b->plan->weight[b->plan->weights];
-    enum hk_status st = spend_weights(b, t, as);
-    if (st == HK_OK)
-        st = hke_bind_weight(w, b->plan->file, t, 0, as->rows, b->err);
+    enum hk_status st = hke_bind_weight(w, b->plan->file, t, begin, rows, b->err);
     if (st != HK_OK)
         return st;
     b->plan->weights++;
-    b->matrix[as->role] = w;
+    b->matrix[role] = w;
     return HK_OK;
+}
+
+enum { MOST_PARTS = 3 }; /* matrices that one tensor is */
+
+/* Several matrices may be the rows of one tensor. */
+static enum hk_status bind_matrix(struct hke_builder *b, const struct hk_tensor *t,
+                                  const struct hk_model_tensor *as)
+{
+    const struct hk_model_params *p = b->params;
+    const struct {
+        enum hk_tensor_role whole, part;
+        uint64_t rows;
+    } parts[] = {
+        {HK_ROLE_QKV, HK_ROLE_Q, (uint64_t)p->heads * p->key_dim},
+        {HK_ROLE_QKV, HK_ROLE_K, (uint64_t)p->kv_heads * p->key_dim},
+        {HK_ROLE_QKV, HK_ROLE_V, (uint64_t)p->kv_heads * p->value_dim},
+        {HK_ROLE_FFN_GATE_UP, HK_ROLE_FFN_GATE, p->ffn},
+        {HK_ROLE_FFN_GATE_UP, HK_ROLE_FFN_UP, p->ffn},
+        {as->role, as->role, as->rows},
+    };
+    enum hk_status st = spend_weights(b, t, as);
+    for (uint64_t i = 0, at = 0; st == HK_OK && at < as->rows; i++)
+        if (parts[i].whole == as->role) {
+            st = bind_rows(b, t, parts[i].part, at, parts[i].rows);
+            at += parts[i].rows;
+        }
+    return st;
 }
 
 /* Norms and biases are used as f32, which other types are not meant to become. */
@@ -216,7 +242,8 @@ static enum hk_status count_tensors(const struct hke_builder *b, size_t *matrice
     for (size_t at = 0; hk_model_tensor_next(b->params, &at, &t);) {
         if (!t.optional && hk_tensor_find(b->plan->file, t.name) == NULL)
             return hk_fail(b->err, HK_E_MISSING, HK_NO_OFFSET, "no tensor %s", t.name);
-        *(is_matrix(&t) ? matrices : vectors) += 1;
+        const bool fused = t.role == HK_ROLE_QKV || t.role == HK_ROLE_FFN_GATE_UP;
+        *(is_matrix(&t) ? matrices : vectors) += fused ? MOST_PARTS : 1;
     }
     return HK_OK;
 }

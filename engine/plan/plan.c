@@ -188,6 +188,7 @@ static enum hke_activation activation_of(const struct hk_model_params *p)
 {
     static const enum hke_activation activations[] = {[HK_ACTIVATION_SILU] = HKE_SILU,
                                                       [HK_ACTIVATION_GELU] = HKE_GELU,
+                                                      [HK_ACTIVATION_RELU_2] = HKE_RELU_2,
                                                       [HK_ACTIVATION_CLAMPED_SWIGLU] =
                                                           HKE_CLAMPED_SWIGLU};
     return activations[p->activation];

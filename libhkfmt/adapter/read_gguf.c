@@ -200,7 +200,8 @@ static enum hk_status take_gguf_half(struct to_peft *m, size_t i, struct hk_byte
         st = note_rank(m, module, t->shape[embedding ? 1 : 0], err);
     if (st == HK_OK && a && embedding)
         st = hk_view_transpose(m->g->view, i, err);
-    if (st == HK_OK && !a && m->base.model.family->pairs_in_gguf && heads > 0)
+    const struct hk_family *family = m->base.model.family;
+    if (st == HK_OK && !a && family->pairs_in_gguf && !family->pairs_in_hf && heads > 0)
         st = hk_view_reorder(m->g->view, i, HK_ROWS_TO_HALVES, heads, err);
     if (st != HK_OK)
         return st;

@@ -63,7 +63,7 @@ enum hk_status hk_adapter_decode_rows(struct hk_adapter_reading *r, const struct
 {
     const uint32_t heads = hk_rotating_heads(&r->base.model, base->name);
     enum hk_status st = hk_adapter_decode(r, t, out, err);
-    if (st != HK_OK || r->base.model.halves || heads == 0)
+    if (st != HK_OK || hk_turns_as_in_hf(&r->base.model) || heads == 0)
         return st;
     const uint64_t rows = t->ndim == 1 ? t->shape[0] : hk_tensor_rows(t);
     return order_rows_in_pairs(r, out, rows, rows > 0 ? hk_tensor_elems(t) / rows : 0, heads, err);
@@ -153,7 +153,7 @@ static enum hk_status begin_comparing(struct comparing *c, struct hk_adapter_rea
 {
     const uint32_t heads = hk_rotating_heads(&r->base.model, base->name);
     const size_t bytes = (size_t)c->cols * sizeof(float) + 1;
-    if (!r->base.model.halves && heads > 0) {
+    if (!hk_turns_as_in_hf(&r->base.model) && heads > 0) {
         c->order = HK_ROWS_TO_PAIRS;
         c->length = c->rows / heads;
         if (c->rows % heads != 0 || c->length % 2 != 0)

@@ -172,7 +172,8 @@ static enum hk_status order_rows_of_b(struct gguf_lora *g, size_t i, const char 
 {
     const struct hk_bytes name = hk_bytes_of(base);
     const uint32_t heads = hk_rotating_heads(&g->base.model, name);
-    if (!g->base.model.family->pairs_in_gguf || heads == 0)
+    const struct hk_family *family = g->base.model.family;
+    if (!family->pairs_in_gguf || family->pairs_in_hf || heads == 0)
         return HK_OK;
     return hk_view_reorder(g->v, i, HK_ROWS_TO_PAIRS, heads, err);
 }

@@ -299,7 +299,8 @@ static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c
         refuse_unless_inert(in, c, of_experts[i], 0);
     check_rope_layers(in, c);
     const json_t *bias = hk_hf_field(c->json, "attention_bias");
-    if ((c->family->tensors & HK_HAS_QKV_BIAS) == 0 && !is_inert_field(bias, 0))
+    if ((c->family->tensors & (HK_HAS_QKV_BIAS | HK_MAY_HAVE_QKV_BIAS)) == 0 &&
+        !is_inert_field(bias, 0))
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "attention_bias", bias, "not supported");
     const json_t *all = hk_hf_field(c->json, "use_bias");
     const bool has_all = (c->family->tensors & HK_HAS_ALL_BIASES) != 0;
@@ -314,18 +315,29 @@ static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c
                      "a model with code of its own is not supported");
 }
 
-/* Names that mean the family's activation. Gemma's class takes "gelu", which its first files have,
- * for the tanh form. */
+static const struct {
+    const char *names[3]; /* the first is what is written */
+    const char *refusal;
+} activations[] = {
+    [HK_ACTIVATION_SILU] = {{"silu", "swish"}, "only silu is supported"},
+    [HK_ACTIVATION_GELU] = {{"gelu_pytorch_tanh", "gelu_new", "gelu_fast"},
+                            "only the tanh form of gelu is supported"},
+    [HK_ACTIVATION_RELU_2] = {{"relu2"}, "only relu2 is supported"},
+};
+
+const char *hk_hf_activation_name(enum hk_activation activation)
+{
+    return activations[activation].names[0];
+}
+
+/* Gemma's class takes "gelu", which its first files have, for the tanh form. */
 static bool is_activation_name(const struct hk_family *family, struct hk_bytes name)
 {
-    static const char *const names[][4] = {
-        [HK_ACTIVATION_SILU] = {"silu", "swish"},
-        [HK_ACTIVATION_GELU] = {"gelu_pytorch_tanh", "gelu_new", "gelu_fast"},
-    };
-    for (size_t i = 0; i < 4 && names[family->activation][i] != NULL; i++)
-        if (hk_bytes_are(name, names[family->activation][i]))
+    for (size_t i = 0; i < 3 && activations[family->activation].names[i] != NULL; i++)
+        if (hk_bytes_are(name, activations[family->activation].names[i]))
             return true;
-    return family->norms_less_one && hk_bytes_are(name, "gelu");
+    return family->activation == HK_ACTIVATION_GELU && family->scales_embedding &&
+           hk_bytes_are(name, "gelu");
 }
 
 static void check_activation(struct hk_hf_in *in, const struct hk_hf_config *c)
@@ -336,9 +348,7 @@ static void check_activation(struct hk_hf_in *in, const struct hk_hf_config *c)
         hk_hf_text(in, c->json, names[i], &act);
         if (in->st == HK_OK && act.p != NULL && !is_activation_name(c->family, act))
             hk_hf_refuse(in, HK_E_UNSUPPORTED, names[i], hk_hf_field(c->json, names[i]),
-                         c->family->activation == HK_ACTIVATION_SILU
-                             ? "only silu is supported"
-                             : "only the tanh form of gelu is supported");
+                         activations[c->family->activation].refusal);
     }
 }
 
@@ -392,7 +402,8 @@ static void put_config_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
     }
     put_size_key(in, HK_KEY_VOCAB_SIZE, m->vocab);
     put_expert_keys(in, c);
-    hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ROPE_STYLE).s, hk_rope_style(true));
+    hk_kvlist_text(in->out, hk_key_text("", HK_KEY_ROPE_STYLE).s,
+                   hk_rope_style(!c->family->pairs_in_hf));
 }
 
 /* The keys as whoever runs the model reads them. */

@@ -289,7 +289,7 @@ static const struct kind *find_rope_kind(struct rope *r)
 
 static void read_rope_dims(struct rope *r)
 {
-    double part = 1;
+    double part = r->c->family->rope_part > 0 ? r->c->family->rope_part : 1;
     read_outer_number(r, "partial_rotary_factor", &part);
     if (r->in->st != HK_OK)
         return;

@@ -194,12 +194,13 @@ static void drop_view_tensor(struct hk_view *v, const char *name)
         hk_view_drop(v, i);
 }
 
-/* Rows that are rotated together are half a head apart in transformers. */
+/* Rows that are rotated together are half a head apart in most classes of transformers. */
 static enum hk_status reorder_to_halves(struct exporting *x)
 {
     const struct hk_file *f = x->v->file;
+    const bool other = !hk_turns_as_in_hf(&x->model);
     enum hk_status st = HK_OK;
-    for (size_t i = 0; st == HK_OK && !x->model.halves && i < f->tensor_count; i++) {
+    for (size_t i = 0; st == HK_OK && other && i < f->tensor_count; i++) {
         const uint32_t heads = hk_rotating_heads(&x->model, f->tensors[i].name);
         if (heads > 0)
             st = hk_view_reorder(x->v, i, HK_ROWS_TO_HALVES, heads, x->err);

@@ -115,9 +115,7 @@ static void put_class_fields(struct putting *p)
     if ((p->model.family->tensors & HK_HAS_ALL_BIASES) != 0)
         set_config_field(p, "use_bias", json_true());
     set_config_field(p, "hidden_act",
-                     json_string(p->model.family->activation == HK_ACTIVATION_SILU
-                                     ? "silu"
-                                     : "gelu_pytorch_tanh"));
+                     json_string(hk_hf_activation_name(p->model.family->activation)));
     set_config_field(p, "mlp_bias", json_false());
     /* Of classes that have these biases always it is no field. */
     if ((p->model.family->tensors & HK_HAS_QKV_BIAS) == 0)
@@ -463,8 +461,8 @@ static void put_dtype_field(struct putting *p, enum hk_type dense)
 static enum hk_status refuse_partial_rope(const struct putting *p)
 {
     const struct hk_model_params *m = &p->model;
-    if (m->rope_dims == m->key_dim ||
-        (!lacks_stored_config(p) && m->halves && m->rope_dims == p->stored.config.model.rope_dims))
+    if (m->rope_dims == m->key_dim || (!lacks_stored_config(p) && hk_turns_as_in_hf(m) &&
+                                       m->rope_dims == p->stored.config.model.rope_dims))
         return HK_OK;
     return hk_fail(p->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
                    "key %s is %u of %u: heads that are rotated in part are not exported",

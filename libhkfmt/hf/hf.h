@@ -95,6 +95,9 @@ enum hk_status hk_hf_make_norms(struct hk_file *f, const struct hk_family *famil
 enum hk_status hk_hf_lower_norms(struct hk_view *v, const struct hk_family *family,
                                  enum hk_type type, struct hk_error *err);
 
+/* What config.json calls it. */
+const char *hk_hf_activation_name(enum hk_activation activation);
+
 /* Its multipliers and soft-caps (hf/multipliers.c); those that the family's class has not are
  * refused unless they do nothing. */
 void hk_hf_read_multipliers(struct hk_hf_in *in, const struct hk_hf_config *c);

@@ -135,14 +135,14 @@ static enum hk_rope_kind read_scaling_kind(struct params_reading *r)
     return kind;
 }
 
-static bool read_row_order(struct params_reading *r, bool fallback)
+static bool read_row_order(struct params_reading *r, bool fallback, bool only_pairs)
 {
     const struct hk_kv *kv = find_param(r, HK_KEY_ROPE_STYLE);
     struct hk_bytes style;
     if (!read_text_param(r, kv, &style))
         return fallback;
     const bool halves = hk_bytes_are(style, hk_rope_style(true));
-    if (!halves && !hk_bytes_are(style, hk_rope_style(false)))
+    if ((!halves && !hk_bytes_are(style, hk_rope_style(false))) || (halves && only_pairs))
         r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
                         "key %.*s: order of rows '%.*s' is not supported", HK_STR(kv->key),
                         HK_STR(style));
@@ -155,7 +155,7 @@ static void read_features(struct params_reading *r, struct hk_model_params *p)
     p->causal = read_causal(r);
     p->rope.kind = read_scaling_kind(r);
     p->rope.log_multiplier = read_log_multiplier(r);
-    p->halves = read_row_order(r, !p->family->pairs_in_gguf);
+    p->halves = read_row_order(r, !p->family->pairs_in_gguf, p->family->pairs_in_hf);
 }
 
 /* ---- experts ---- */

@@ -13,7 +13,7 @@ enum { /* tensors that the layers of a family have, each required there and an e
        HK_HAS_QK_NORM = 1 << 1,      /* of each head */
        HK_HAS_WIDE_QK_NORM = 1 << 2, /* of all heads together */
        HK_HAS_POST_NORMS = 1 << 3,   /* of what attention and feed-forward part give */
-       HK_HAS_ALL_BIASES = 1 << 4,   /* of all matrices but embedding and head, and of norms */
+       HK_HAS_ALL_BIASES = 1 << 4,   /* of all matrices but embedding and head */
        HK_HAS_NO_PRE_NORMS = 1 << 5,
        HK_HAS_NO_GATE = 1 << 6,
        HK_HAS_EXPERTS = 1 << 7,        /* in the place of the feed-forward part */
@@ -21,6 +21,13 @@ enum { /* tensors that the layers of a family have, each required there and an e
        HK_HAS_SHARED_EXPERT = 1 << 9,  /* that all tokens have, with a gate */
        HK_HAS_SINKS = 1 << 10,         /* a score without a value for each head */
        HK_HAS_EXPERT_BIASES = 1 << 11, /* of experts, their router, and what attention gives */
+       HK_HAS_NORM_BIASES = 1 << 20,
+       HK_HAS_FULLY_CONNECTED =
+           1 << 21,                 /* which is what transformers calls the matrix without gate */
+       HK_HAS_FUSED_QKV = 1 << 22,  /* rows of queries, keys and values are one matrix */
+       HK_HAS_FUSED_GATE = 1 << 23, /* and so are those of gate and up */
+       HK_HAS_LAYER_POST_NORMS = 1 << 24, /* HK_HAS_POST_NORMS beside what others have, so named */
+       HK_MAY_HAVE_QKV_BIAS = 1 << 25,
 };
 
 enum {                               /* fields of config.json that a family's class has */
@@ -41,6 +48,8 @@ struct hk_family {
     bool slides;          /* config.json: sliding_window counts without use_sliding_window */
     uint32_t window;      /* where config.json has no sliding_window; 0: all */
     uint32_t whole_every; /* of so many layers the last has no window; 0: all have one */
+    bool pairs_in_hf;     /* transformers rotates neighbouring rows */
+    double rope_part;     /* where config.json has no partial_rotary_factor; 0: all of a head */
     double rope_base;     /* where config.json has no rope_theta; 0: 10000 */
     double window_rope_base;      /* likewise, of layers with a window; 0: they turn as all do */
     uint32_t no_rope_every;       /* of so many layers the last has no rope; 0: all have one */
@@ -213,6 +222,8 @@ enum hk_extent {
     HK_EXTENT_MIXED,   /* heads * value_dim */
     HK_EXTENT_HEAD,    /* key_dim */
     HK_EXTENT_PAIRS,   /* rope_dims / 2 */
+    HK_EXTENT_QKV,     /* queries, keys and values together */
+    HK_EXTENT_TWO_FFN,
     HK_EXTENT_EXPERTS,
     HK_EXTENT_EXPERT_FFN,
     HK_EXTENT_SHARED_FFN,
@@ -267,6 +278,11 @@ enum hk_status hk_name_from_hf(const struct hk_family *family, uint32_t layers, 
                                char *out, struct hk_error *err);
 enum hk_status hk_name_to_hf(const struct hk_family *family, uint32_t layers, struct hk_bytes gguf,
                              char *out, struct hk_error *err);
+/* Whether rows that rotate together lie in P's model as in transformers. */
+static inline bool hk_turns_as_in_hf(const struct hk_model_params *p)
+{
+    return p->halves != p->family->pairs_in_hf;
+}
 /* Heads of the tensor called GGUF, queries or keys, whose rows rotate; 0 of any other. */
 uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf);
 

@@ -12,6 +12,8 @@ enum { NO, QUERIES = HK_ROTATES_QUERIES, KEYS = HK_ROTATES_KEYS };
     {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional, false, false, false}
 #define LAYER(role, gguf, hf, needs, without, rows, cols, rotates) \
     {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false, false}
+#define MAYBE(role, gguf, hf, needs, without, rows, cols, rotates) \
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, true, false, false, false}
 #define ROUTER(role, gguf, hf, needs, without, rows) \
     {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_HIDDEN, NO, true, false, false, true, false}
 /* A matrix an expert; * in a name stands for the expert's number. */
@@ -26,10 +28,17 @@ enum {
     WIDE = HK_HAS_WIDE_QK_NORM,
     POST = HK_HAS_POST_NORMS,
     ALL_BIASES = HK_HAS_ALL_BIASES,
+    NORM_BIASES = HK_HAS_NORM_BIASES,
+    MAY_BIAS = HK_MAY_HAVE_QKV_BIAS,
+    FC = HK_HAS_FULLY_CONNECTED,
+    QKV = HK_HAS_FUSED_QKV,
+    FUSED = HK_HAS_FUSED_GATE,
+    AFTER = HK_HAS_LAYER_POST_NORMS,
     NO_PRE = HK_HAS_NO_PRE_NORMS,
-    NO_GATE = HK_HAS_NO_GATE,
     EXP = HK_HAS_EXPERTS,
-    OTHER_FFN = HK_HAS_NO_GATE | HK_HAS_EXPERTS,
+    OTHER_GATE = HK_HAS_NO_GATE | HK_HAS_EXPERTS | HK_HAS_FUSED_GATE,
+    OTHER_UP = HK_HAS_FULLY_CONNECTED | HK_HAS_EXPERTS | HK_HAS_FUSED_GATE,
+    OTHER_DOWN = HK_HAS_FULLY_CONNECTED | HK_HAS_EXPERTS,
     SPARSE_NAMES = HK_HAS_SPARSE_MOE,
     SPARSE = HK_HAS_EXPERTS | HK_HAS_SPARSE_MOE,
     SHARED = HK_HAS_SHARED_EXPERT,
@@ -43,19 +52,23 @@ static const struct hk_tensor_row tensor_rows[] = {
     /*    role              GGUF                          transformers                        needs       without  rows     cols    optional */
     ONCE(EMBEDDING,        "token_embd.weight",          "model.embed_tokens.weight",        0,          0,       VOCAB,   HIDDEN, false),
     ONCE(OUTPUT_NORM,      "output_norm.weight",         "model.norm.weight",                0,          0,       ONE,     HIDDEN, false),
-    ONCE(OUTPUT_NORM_BIAS, "output_norm.bias",           "model.norm.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, false),
+    ONCE(OUTPUT_NORM_BIAS, "output_norm.bias",           "model.norm.bias",                  NORM_BIASES, 0,       ONE,     HIDDEN, false),
     ONCE(OUTPUT,           "output.weight",              "lm_head.weight",                   0,          0,       VOCAB,   HIDDEN, true),
     ONCE(ROPE_FACTORS,     "rope_freqs.weight",          NULL,                               0,          0,       ONE,     PAIRS,  true),
     /*    role              GGUF                          transformers                        needs       without  rows     cols    rotates */
     LAYER(ATTN_NORM,       "attn_norm.weight",           "input_layernorm.weight",           0,          NO_PRE,  ONE,     HIDDEN, NO),
-    LAYER(ATTN_NORM_BIAS,  "attn_norm.bias",             "input_layernorm.bias",             ALL_BIASES, 0,       ONE,     HIDDEN, NO),
-    LAYER(Q,               "attn_q.weight",              "self_attn.q_proj.weight",          0,          0,       QUERIES, HIDDEN, QUERIES),
-    LAYER(K,               "attn_k.weight",              "self_attn.k_proj.weight",          0,          0,       KEYS,    HIDDEN, KEYS),
-    LAYER(V,               "attn_v.weight",              "self_attn.v_proj.weight",          0,          0,       VALUES,  HIDDEN, NO),
+    LAYER(ATTN_NORM_BIAS,  "attn_norm.bias",             "input_layernorm.bias",             NORM_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(Q,               "attn_q.weight",              "self_attn.q_proj.weight",          0,          QKV,       QUERIES, HIDDEN, QUERIES),
+    LAYER(K,               "attn_k.weight",              "self_attn.k_proj.weight",          0,          QKV,       KEYS,    HIDDEN, KEYS),
+    LAYER(V,               "attn_v.weight",              "self_attn.v_proj.weight",          0,          QKV,       VALUES,  HIDDEN, NO),
+    LAYER(QKV,             "attn_qkv.weight",            "self_attn.qkv_proj.weight",        QKV,        0,       QKV,     HIDDEN, NO),
     LAYER(ATTN_OUTPUT,     "attn_output.weight",         "self_attn.o_proj.weight",          0,          0,       HIDDEN,  MIXED,  NO),
     LAYER(Q_BIAS,          "attn_q.bias",                "self_attn.q_proj.bias",            BIAS,       0,       ONE,     QUERIES, QUERIES),
     LAYER(K_BIAS,          "attn_k.bias",                "self_attn.k_proj.bias",            BIAS,       0,       ONE,     KEYS,   KEYS),
     LAYER(V_BIAS,          "attn_v.bias",                "self_attn.v_proj.bias",            BIAS,       0,       ONE,     VALUES, NO),
+    MAYBE(Q_BIAS,          "attn_q.bias",                "self_attn.q_proj.bias",            MAY_BIAS,   0,       ONE,     QUERIES, QUERIES),
+    MAYBE(K_BIAS,          "attn_k.bias",                "self_attn.k_proj.bias",            MAY_BIAS,   0,       ONE,     KEYS,   KEYS),
+    MAYBE(V_BIAS,          "attn_v.bias",                "self_attn.v_proj.bias",            MAY_BIAS,   0,       ONE,     VALUES, NO),
     LAYER(ATTN_OUTPUT_BIAS, "attn_output.bias",          "self_attn.o_proj.bias",            ALL_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(ATTN_OUTPUT_BIAS, "attn_output.bias",          "self_attn.o_proj.bias",            EXP_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(SINKS,           "attn_sinks.weight",          "self_attn.sinks",                  SINKS,      0,       ONE,     HEADS,  NO),
@@ -64,18 +77,21 @@ static const struct hk_tensor_row tensor_rows[] = {
     LAYER(Q_WIDE_NORM,     "attn_q_norm.weight",         "self_attn.q_norm.weight",          WIDE,       0,       ONE,     QUERIES, NO),
     LAYER(K_WIDE_NORM,     "attn_k_norm.weight",         "self_attn.k_norm.weight",          WIDE,       0,       ONE,     KEYS,   NO),
     LAYER(ATTN_POST_NORM,  "post_attention_norm.weight", "post_attention_layernorm.weight",  POST,       0,       ONE,     HIDDEN, NO),
+    LAYER(ATTN_POST_NORM,  "post_attention_norm.weight", "post_self_attn_layernorm.weight",  AFTER,      0,       ONE,     HIDDEN, NO),
     LAYER(FFN_NORM,        "ffn_norm.weight",            "post_attention_layernorm.weight",  0,          OTHER_FFN_NORM, ONE, HIDDEN, NO),
     LAYER(FFN_NORM,        "post_attention_norm.weight", "post_attention_layernorm.weight",  EXP_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_NORM,        "ffn_norm.weight",            "pre_feedforward_layernorm.weight", POST,       NO_PRE,  ONE,     HIDDEN, NO),
-    LAYER(FFN_NORM_BIAS,   "ffn_norm.bias",              "post_attention_layernorm.bias",    ALL_BIASES, 0,       ONE,     HIDDEN, NO),
-    LAYER(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          OTHER_FFN, FFN,     HIDDEN, NO),
-    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.up_proj.weight",               0,          OTHER_FFN, FFN,     HIDDEN, NO),
-    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.c_fc.weight",                  NO_GATE,    0,       FFN,     HIDDEN, NO),
+    LAYER(FFN_NORM_BIAS,   "ffn_norm.bias",              "post_attention_layernorm.bias",    NORM_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          OTHER_GATE, FFN,     HIDDEN, NO),
+    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.up_proj.weight",               0,          OTHER_UP, FFN,     HIDDEN, NO),
+    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.c_fc.weight",                  FC,    0,       FFN,     HIDDEN, NO),
     LAYER(FFN_UP_BIAS,     "ffn_up.bias",                "mlp.c_fc.bias",                    ALL_BIASES, 0,       ONE,     FFN,    NO),
-    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.down_proj.weight",             0,          OTHER_FFN, HIDDEN,  FFN,    NO),
-    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                NO_GATE,    0,       HIDDEN,  FFN,    NO),
+    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.down_proj.weight",             0,          OTHER_DOWN, HIDDEN,  FFN,    NO),
+    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                FC,    0,       HIDDEN,  FFN,    NO),
     LAYER(FFN_DOWN_BIAS,   "ffn_down.bias",              "mlp.c_proj.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_feedforward_layernorm.weight", POST,      0,       ONE,     HIDDEN, NO),
+    LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_mlp_layernorm.weight",        AFTER,      0,       ONE,     HIDDEN, NO),
+    LAYER(FFN_GATE_UP,     "ffn_up.weight",              "mlp.gate_up_proj.weight",          FUSED,      0,       TWO_FFN, HIDDEN, NO),
     ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.gate.weight",                  EXP,        OTHER_ROUTER, EXPERTS),
     ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.router.weight",                EXP_BIASES, 0,       EXPERTS),
     ROUTER(ROUTER,         "ffn_gate_inp.weight",        "block_sparse_moe.gate.weight",     SPARSE,     0,       EXPERTS),
@@ -288,6 +304,11 @@ uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent)
         return p->key_dim;
     case HK_EXTENT_PAIRS:
         return p->rope_dims / 2;
+    case HK_EXTENT_QKV:
+        return (uint64_t)p->heads * p->key_dim +
+               (uint64_t)p->kv_heads * (p->key_dim + p->value_dim);
+    case HK_EXTENT_TWO_FFN:
+        return 2 * (uint64_t)p->ffn;
     case HK_EXTENT_EXPERTS:
         return (uint64_t)p->experts;
     case HK_EXTENT_EXPERT_FFN:

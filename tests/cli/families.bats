@@ -23,6 +23,9 @@ gemma3-256 less query_pre_attn_scalar
 smollm3 rows
 granite rows
 starcoder2 same
+nemotron same
+glm4 same
+phi3 same
 mixtral rows
 qwen2-moe same
 qwen3-moe same
@@ -69,6 +72,9 @@ if "sliding_attention" in rope:
     rope = rope.pop("full_attention")
 assert rope.pop("rope_type") == "default"
 c["rope_theta"] = rope.pop("rope_theta")
+if rope.get("partial_rotary_factor", 1) != 1:
+    c["partial_rotary_factor"] = rope["partial_rotary_factor"]
+rope.pop("partial_rotary_factor", None)
 assert not rope, rope
 if c.pop("_sliding_window_pattern", None):
     c["sliding_window_pattern"] = c["layer_types"].index("full_attention") + 1

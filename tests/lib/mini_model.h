@@ -259,13 +259,13 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         uint64_t rows, cols;
     } parts[] = {
         {"attn_norm.weight", NULL, "olmo2", 0, MINI_WIDTH},
-        {"attn_norm.bias", "starcoder2", NULL, 0, MINI_WIDTH},
-        {"attn_q.weight", NULL, NULL, MINI_HEADS * MINI_HEAD, MINI_WIDTH},
-        {"attn_k.weight", NULL, NULL, MINI_HEAD, MINI_WIDTH},
-        {"attn_v.weight", NULL, NULL, MINI_HEAD, MINI_WIDTH},
-        {"attn_q.bias", "qwen2 qwen2moe starcoder2 gpt-oss", NULL, 0, MINI_HEADS * MINI_HEAD},
-        {"attn_k.bias", "qwen2 qwen2moe starcoder2 gpt-oss", NULL, 0, MINI_HEAD},
-        {"attn_v.bias", "qwen2 qwen2moe starcoder2 gpt-oss", NULL, 0, MINI_HEAD},
+        {"attn_norm.bias", "starcoder2 nemotron", NULL, 0, MINI_WIDTH},
+        {"attn_q.weight", NULL, "phi3", MINI_HEADS * MINI_HEAD, MINI_WIDTH},
+        {"attn_k.weight", NULL, "phi3", MINI_HEAD, MINI_WIDTH},
+        {"attn_v.weight", NULL, "phi3", MINI_HEAD, MINI_WIDTH},
+        {"attn_q.bias", "qwen2 qwen2moe starcoder2 gpt-oss glm4", NULL, 0, MINI_HEADS * MINI_HEAD},
+        {"attn_k.bias", "qwen2 qwen2moe starcoder2 gpt-oss glm4", NULL, 0, MINI_HEAD},
+        {"attn_v.bias", "qwen2 qwen2moe starcoder2 gpt-oss glm4", NULL, 0, MINI_HEAD},
         {"attn_q_norm.weight", "qwen3 qwen3moe gemma3", NULL, 0, MINI_HEAD},
         {"attn_k_norm.weight", "qwen3 qwen3moe gemma3", NULL, 0, MINI_HEAD},
         {"attn_q_norm.weight", "olmo2", NULL, 0, MINI_HEADS * MINI_HEAD},
@@ -277,15 +277,18 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"ffn_up_exps.bias", "gpt-oss", NULL, MINI_EXPERTS, MINI_EXPERT_FFN},
         {"ffn_down_exps.bias", "gpt-oss", NULL, MINI_EXPERTS, MINI_WIDTH},
         {"attn_output.bias", "starcoder2 gpt-oss", NULL, 0, MINI_WIDTH},
-        {"post_attention_norm.weight", "gemma2 gemma3 olmo2 gpt-oss", NULL, 0, MINI_WIDTH},
+        {"post_attention_norm.weight", "gemma2 gemma3 olmo2 gpt-oss glm4", NULL, 0, MINI_WIDTH},
         {"ffn_norm.weight", NULL, "olmo2 gpt-oss", 0, MINI_WIDTH},
-        {"ffn_norm.bias", "starcoder2", NULL, 0, MINI_WIDTH},
-        {"ffn_gate.weight", NULL, "starcoder2 qwen2moe qwen3moe gpt-oss", MINI_FFN, MINI_WIDTH},
-        {"ffn_up.weight", NULL, "qwen2moe qwen3moe gpt-oss", MINI_FFN, MINI_WIDTH},
+        {"ffn_norm.bias", "starcoder2 nemotron", NULL, 0, MINI_WIDTH},
+        {"ffn_gate.weight", NULL, "starcoder2 qwen2moe qwen3moe gpt-oss nemotron glm4 phi3",
+         MINI_FFN, MINI_WIDTH},
+        {"ffn_up.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4 phi3", MINI_FFN, MINI_WIDTH},
         {"ffn_up.bias", "starcoder2", NULL, 0, MINI_FFN},
+        {"ffn_up.weight", "glm4 phi3", NULL, 2 * MINI_FFN, MINI_WIDTH},
+        {"attn_qkv.weight", "phi3", NULL, (MINI_HEADS + 2) * MINI_HEAD, MINI_WIDTH},
         {"ffn_down.weight", NULL, "qwen2moe qwen3moe gpt-oss", MINI_WIDTH, MINI_FFN},
         {"ffn_down.bias", "starcoder2", NULL, 0, MINI_WIDTH},
-        {"post_ffw_norm.weight", "gemma2 gemma3 olmo2", NULL, 0, MINI_WIDTH},
+        {"post_ffw_norm.weight", "gemma2 gemma3 olmo2 glm4", NULL, 0, MINI_WIDTH},
         {"ffn_gate_inp.weight", "qwen2moe qwen3moe gpt-oss", NULL, MINI_EXPERTS, MINI_WIDTH},
         {"ffn_gate_inp_shexp.weight", "qwen2moe", NULL, 1, MINI_WIDTH},
         {"ffn_gate_shexp.weight", "qwen2moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
@@ -334,7 +337,7 @@ static inline int mini_file(const char *arch, struct mini_change change)
     for (unsigned i = 0; i < MINI_LAYERS; i++)
         mini_layer(&m, i);
     mini_tensor(&m, "output_norm.weight", 0, MINI_WIDTH);
-    if (strcmp(arch, "starcoder2") == 0)
+    if (mini_is_one_of(&m, "starcoder2 nemotron"))
         mini_tensor(&m, "output_norm.bias", 0, MINI_WIDTH);
     if (change.name != NULL && strcmp(change.name, "output.weight") == 0)
         mini_tensor(&m, "output.weight", MINI_VOCAB, MINI_WIDTH);
