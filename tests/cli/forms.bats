@@ -175,7 +175,7 @@ refused_everywhere() {
     mkhf make m
     hk-convert m m.hk
     local a=llama
-    refused_everywhere 'mixtures of experts are not supported' int $a.expert_count 8
+    refused_everywhere 'no key llama.expert_used_count' int $a.expert_count 8
     refused_everywhere 'attention that is not causal is not supported' bool $a.attention.causal false
     refused_everywhere "rope scaling 'longrope' is not supported" string $a.rope.scaling.type longrope
     refused_everywhere 'yarn_log_multiplier is 0.1, which is not supported' float \

@@ -58,7 +58,8 @@ none 'no key of a rope is spelled that the table does not list' \
 
 # Names of tensors, as GGUF and transformers have them, and of classes.
 tensor_names() {
-    sed -nE '/^ *(ONCE|LAYER|MAYBE|ROUTER|EXPERTS)\([A-Z_]+,/p' libhkfmt/model/tensors.c | grep -oE '"[a-z_.*]+"' | tr -d '"'
+    sed -nE '/^ *(ONCE|LAYER|MAYBE|ROUTER|EXPERTS)\([A-Z_]+,/p' libhkfmt/model/tensors.c |
+        grep -oE '"[a-z_.*]+"' | tr -d '"'
 }
 class_names() {
     sed -nE 's/^ *\.class_name = "([A-Za-z0-9]+)",.*/\1/p' libhkfmt/model/families.c
