@@ -122,6 +122,11 @@ struct hk_model_params { /* as metadata state them, or the defaults */
     uint32_t experts_used, expert_ffn; /* of each token; of one expert. 0 without experts */
     bool experts_add_up;               /* weights of the chosen experts are made to sum to 1 */
     uint32_t shared_ffn;               /* of the expert that all tokens have; 0 without */
+    uint32_t dense_layers;             /* the first so many have no experts */
+    uint32_t next_layers;              /* behind the model's: they guess at later tokens */
+    bool sigmoid_scores;               /* of experts; else softmax of all */
+    double experts_scale;              /* of their weights */
+    uint32_t expert_groups, expert_groups_used; /* experts are from the best groups; 0: from all */
     struct hk_rope rope;
     double window_rope_base; /* of layers with a window, unscaled; 0: they turn as all do */
     uint32_t no_rope_every;  /* of so many layers the last has no rope; 0: all have one */
@@ -136,6 +141,11 @@ static inline bool hk_layer_has_window(const struct hk_model_params *p, uint32_t
 static inline bool hk_layer_has_rope(const struct hk_model_params *p, uint32_t layer)
 {
     return p->no_rope_every == 0 || layer % p->no_rope_every + 1 < p->no_rope_every;
+}
+
+static inline bool hk_layer_has_experts(const struct hk_model_params *p, uint32_t layer)
+{
+    return p->experts > 0 && layer >= p->dense_layers;
 }
 
 /* What F's metadata say of its model. HK_E_UNSUPPORTED: what is not run here, in whatever format it
@@ -190,6 +200,7 @@ enum hk_tensor_role {
     HK_ROLE_FFN_UP_SHARED,
     HK_ROLE_FFN_DOWN_SHARED,
     HK_ROLE_SINKS,
+    HK_ROLE_CHOICE_BIAS,
     HK_ROLE_ROUTER_BIAS,
     HK_ROLE_FFN_GATE_EXPERTS_BIAS,
     HK_ROLE_FFN_UP_EXPERTS_BIAS,
@@ -211,6 +222,10 @@ struct hk_model_tensor { /* that a model has */
  * False: there are no more. Those outside of the layers come first. */
 HK_API bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at,
                                  struct hk_model_tensor *out);
+
+/* Whether the tensor called NAME is of a layer behind P's own, which guesses at later tokens and is
+ * not run. */
+HK_API bool hk_is_of_next_layers(const struct hk_model_params *p, struct hk_bytes name);
 
 /* ---- vocabularies ---- */
 

@@ -226,6 +226,8 @@ static enum hk_status refuse_unbound(struct hke_builder *b)
     qsort(b->bound, b->count, sizeof(struct hk_tensor *), compare_addresses);
     for (size_t i = 0; i < hk_tensor_count(f); i++) {
         const struct hk_tensor *t = hk_tensor_at(f, i);
+        if (hk_is_of_next_layers(b->params, t->name))
+            continue;
         if (bsearch(&t, b->bound, b->count, sizeof(struct hk_tensor *), compare_addresses) == NULL)
             return hk_fail(b->err, HK_E_UNSUPPORTED, t->entry_offset,
                            "tensor %.*s has no place in a %s model", HK_STR(t->name),

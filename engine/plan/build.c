@@ -208,12 +208,16 @@ static void add_feed_forward(struct hke_builder *b, uint32_t layer)
     add_delta(b, down, HK_ROLE_FFN_DOWN, HK_ROLE_FFN_DOWN_BIAS, HK_ROLE_FFN_POST_NORM);
 }
 
-static struct hke_router router_of(const struct hk_model_params *p)
+static struct hke_router router_of(const struct hke_builder *b)
 {
+    const struct hk_model_params *p = b->params;
     return (struct hke_router){.experts = (size_t)p->experts,
                                .chosen = p->experts_used,
+                               .sigmoid = p->sigmoid_scores,
+                               .bias = b->vector[HK_ROLE_CHOICE_BIAS],
                                .normalise = p->experts_add_up,
-                               .scale = 1};
+                               .epsilon = p->sigmoid_scores ? 1e-20f : 0,
+                               .scale = (float)p->experts_scale};
 }
 
 /* What is inside it is computed before the experts, whose sum takes the place of its input. */
@@ -237,7 +241,7 @@ static void add_shared_output(struct hke_builder *b, uint32_t layer)
 
 static void add_experts(struct hke_builder *b, uint32_t layer)
 {
-    const struct hke_router router = router_of(b->params);
+    const struct hke_router router = router_of(b);
     struct hke_step *route = add_step(b, HKE_ROUTE, layer);
     add_residual_norm(b, route, false, HK_ROLE_FFN_NORM, HK_ROLE_FFN_NORM_BIAS);
     add_operand(b, route, HK_ROLE_ROUTER, HKE_SCORES)->bias = b->vector[HK_ROLE_ROUTER_BIAS];

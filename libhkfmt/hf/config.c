@@ -88,10 +88,42 @@ static void check_expert_layers(struct hk_hf_in *in, const struct hk_hf_config *
         hk_hf_refuse(in, HK_E_UNSUPPORTED, "decoder_sparse_step", step, "not supported");
 }
 
+/* Fields that only families with a choice bias have: scores by sigmoid, a scale, layers without
+ * experts in front, layers behind that guess at later tokens. */
+static void read_routing_fields(struct hk_hf_in *in, struct hk_hf_config *c)
+{
+    double first = 0, groups = 1, shared = 0, next = 0;
+    c->model.experts_scale = 1;
+    hk_hf_number(in, c->json, "n_group", &groups);
+    hk_hf_number(in, c->json, "first_k_dense_replace", &first);
+    hk_hf_number(in, c->json, "n_shared_experts", &shared);
+    hk_hf_number(in, c->json, "num_nextn_predict_layers", &next);
+    hk_hf_positive(in, c->json, "routed_scaling_factor", &c->model.experts_scale);
+    if (in->st == HK_OK && groups > 1)
+        hk_hf_refuse(in, HK_E_UNSUPPORTED, "n_group", hk_hf_field(c->json, "n_group"),
+                     "experts in groups are not supported");
+    if (in->st != HK_OK)
+        return;
+    c->model.dense_layers = first > 0 && first <= c->model.layers ? (uint32_t)first : 0;
+    c->next_layers = next > 0 && next <= 64 ? (uint32_t)next : 0;
+    if (shared >= 1 && shared <= 64)
+        c->model.shared_ffn = (uint32_t)shared * c->model.expert_ffn;
+}
+
+static void read_shared_fields(struct hk_hf_in *in, struct hk_hf_config *c)
+{
+    if ((c->family->tensors & HK_HAS_SHARED_GATE) != 0) {
+        hk_hf_need(in, c->json, "shared_expert_intermediate_size");
+        hk_hf_count(in, c->json, "shared_expert_intermediate_size", &c->model.shared_ffn);
+    } else if ((c->family->tensors & HK_HAS_CHOICE_BIAS) != 0) {
+        read_routing_fields(in, c);
+    }
+}
+
 /* Their number has had several names. */
 static void read_expert_fields(struct hk_hf_in *in, struct hk_hf_config *c)
 {
-    static const char *const names[] = {"num_experts", "num_local_experts"};
+    static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts"};
     uint32_t count = 0;
     if ((c->family->tensors & HK_HAS_EXPERTS) == 0)
         return;
@@ -102,18 +134,16 @@ static void read_expert_fields(struct hk_hf_in *in, struct hk_hf_config *c)
     c->model.experts = count;
     hk_hf_need(in, c->json, "num_experts_per_tok");
     hk_hf_count(in, c->json, "num_experts_per_tok", &c->model.experts_used);
+    c->model.experts_add_up = /* the others' classes leave them as they are */
+        (c->family->tensors & (HK_HAS_SPARSE_MOE | HK_HAS_CHOICE_BIAS)) != 0;
     if ((c->family->tensors & HK_HAS_SPARSE_MOE) != 0) {
         c->model.expert_ffn = c->model.ffn;
-        c->model.experts_add_up = c->family->experts_add_up;
         return;
     }
     hk_hf_need(in, c->json, "moe_intermediate_size");
     hk_hf_count(in, c->json, "moe_intermediate_size", &c->model.expert_ffn);
     hk_hf_flag(in, c->json, "norm_topk_prob", &c->model.experts_add_up);
-    if ((c->family->tensors & HK_HAS_SHARED_EXPERT) != 0) {
-        hk_hf_need(in, c->json, "shared_expert_intermediate_size");
-        hk_hf_count(in, c->json, "shared_expert_intermediate_size", &c->model.shared_ffn);
-    }
+    read_shared_fields(in, c);
     check_expert_layers(in, c);
 }
 
@@ -226,7 +256,6 @@ static const struct {
     {"scale_depth", NAN},
     {"clip_qkv", NAN},
     {"qk_layernorm", 0},
-    {"use_qk_norm", 0},
     {"alibi", 0},
     {"use_parallel_residual", 0},
     {"parallel_attn", 0},
@@ -242,8 +271,6 @@ static const struct {
     {"is_encoder_decoder", 0},
     {"q_lora_rank", NAN},
     {"kv_lora_rank", NAN},
-    {"n_routed_experts", 0},
-    {"n_shared_experts", 0},
     {"text_config", NAN},
     {"vision_config", NAN},
     {"audio_config", NAN},
@@ -290,13 +317,17 @@ static void check_rope_layers(struct hk_hf_in *in, const struct hk_hf_config *c)
 
 static void check_other_fields(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
-    static const char *const of_experts[] = {"num_experts", "num_local_experts",
+    static const char *const of_experts[] = {"num_experts", "num_local_experts", "n_routed_experts",
                                              "moe_intermediate_size"};
     const bool experts = (c->family->tensors & HK_HAS_EXPERTS) != 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         refuse_unless_inert(in, c, others[i].name, others[i].neutral);
     for (size_t i = 0; !experts && i < sizeof of_experts / sizeof *of_experts; i++)
         refuse_unless_inert(in, c, of_experts[i], 0);
+    if ((c->family->tensors & HK_HAS_CHOICE_BIAS) == 0)
+        refuse_unless_inert(in, c, "n_shared_experts", 0);
+    if ((c->family->tensors & HK_MAY_HAVE_QK_NORM) == 0)
+        refuse_unless_inert(in, c, "use_qk_norm", 0);
     check_rope_layers(in, c);
     const json_t *bias = hk_hf_field(c->json, "attention_bias");
     if ((c->family->tensors & (HK_HAS_QKV_BIAS | HK_MAY_HAVE_QKV_BIAS)) == 0 &&
@@ -359,6 +390,16 @@ static void put_size_key(struct hk_hf_in *in, enum hk_model_key key, uint32_t v)
     hk_kvlist_int(in->out, hk_key_text(in->arch, key).s, v);
 }
 
+static void put_routing_keys(struct hk_hf_in *in, const struct hk_model_params *m)
+{
+    enum { SIGMOID = 2 }; /* as llama.cpp numbers them */
+    put_size_key(in, HK_KEY_EXPERT_GATING, SIGMOID);
+    put_size_key(in, HK_KEY_LEADING_DENSE, m->dense_layers);
+    put_size_key(in, HK_KEY_EXPERT_SHARED_COUNT, m->shared_ffn / m->expert_ffn);
+    hk_kvlist_float(in->out, hk_key_text(in->arch, HK_KEY_EXPERT_WEIGHTS_SCALE).s,
+                    m->experts_scale);
+}
+
 static void put_expert_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     const struct hk_model_params *m = &c->model;
@@ -368,9 +409,12 @@ static void put_expert_keys(struct hk_hf_in *in, const struct hk_hf_config *c)
     put_size_key(in, HK_KEY_EXPERT_USED_COUNT, m->experts_used);
     if (m->expert_ffn != m->ffn)
         put_size_key(in, HK_KEY_EXPERT_FFN_LENGTH, m->expert_ffn);
-    if (m->shared_ffn > 0)
+    if (m->shared_ffn > 0 && (c->family->tensors & HK_HAS_CHOICE_BIAS) == 0)
         put_size_key(in, HK_KEY_EXPERT_SHARED_FFN_LENGTH, m->shared_ffn);
-    if (m->experts_add_up != c->family->experts_add_up)
+    if ((c->family->tensors & HK_HAS_CHOICE_BIAS) != 0)
+        put_routing_keys(in, m);
+    if (m->experts_add_up != c->family->experts_add_up ||
+        (c->family->tensors & HK_HAS_CHOICE_BIAS) != 0)
         hk_kvlist_bool(in->out, hk_key_text(in->arch, HK_KEY_EXPERT_WEIGHTS_NORM).s,
                        m->experts_add_up);
 }

@@ -67,26 +67,47 @@ static void put_size_fields(struct putting *p)
         set_config_field(p, "tie_word_embeddings", json_boolean(p->tied));
 }
 
+static void put_count_field(struct putting *p, const char *field, uint64_t v, uint64_t before)
+{
+    if (lacks_stored_config(p) || v != before)
+        set_config_field(p, field, json_integer((json_int_t)v));
+}
+
+/* What families with a choice bias have. */
+static void put_routing_fields(struct putting *p)
+{
+    const struct hk_model_params *m = &p->model, *before = &p->stored.config.model;
+    const uint32_t ffn = before->expert_ffn > 0 ? before->expert_ffn : 1;
+    put_count_field(p, "n_shared_experts", m->shared_ffn / m->expert_ffn, before->shared_ffn / ffn);
+    put_count_field(p, "first_k_dense_replace", m->dense_layers, before->dense_layers);
+    if (lacks_stored_config(p) || (float)m->experts_scale != (float)before->experts_scale)
+        set_config_field(p, "routed_scaling_factor", json_real(hk_hf_short(m->experts_scale)));
+}
+
 static void put_expert_fields(struct putting *p)
 {
     const struct hk_model_params *m = &p->model, *before = &p->stored.config.model;
-    const bool all = lacks_stored_config(p);
-    if ((m->family->tensors & HK_HAS_EXPERTS) == 0)
+    const unsigned has = m->family->tensors;
+    const bool all = lacks_stored_config(p), sparse = (has & HK_HAS_SPARSE_MOE) != 0;
+    const bool routed = (has & HK_HAS_CHOICE_BIAS) != 0;
+    if ((has & HK_HAS_EXPERTS) == 0)
         return;
-    const bool sparse = (m->family->tensors & HK_HAS_SPARSE_MOE) != 0;
-    if (all || m->experts != before->experts)
-        set_config_field(p, sparse ? "num_local_experts" : "num_experts", json_integer(m->experts));
-    if (all || m->experts_used != before->experts_used)
-        set_config_field(p, "num_experts_per_tok", json_integer(m->experts_used));
+    put_count_field(p,
+                    sparse   ? "num_local_experts"
+                    : routed ? "n_routed_experts"
+                             : "num_experts",
+                    (uint64_t)m->experts, (uint64_t)before->experts);
+    put_count_field(p, "num_experts_per_tok", m->experts_used, before->experts_used);
     if (sparse)
         return;
-    if (all || m->expert_ffn != before->expert_ffn)
-        set_config_field(p, "moe_intermediate_size", json_integer(m->expert_ffn));
-    if (m->shared_ffn > 0 && (all || m->shared_ffn != before->shared_ffn))
-        set_config_field(p, "shared_expert_intermediate_size", json_integer(m->shared_ffn));
+    put_count_field(p, "moe_intermediate_size", m->expert_ffn, before->expert_ffn);
     if (all || m->experts_add_up != before->experts_add_up)
         set_config_field(p, "norm_topk_prob", json_boolean(m->experts_add_up));
-    if (!all)
+    if (routed)
+        put_routing_fields(p);
+    else if (m->shared_ffn > 0)
+        put_count_field(p, "shared_expert_intermediate_size", m->shared_ffn, before->shared_ffn);
+    if (!all || routed)
         return;
     set_config_field(p, "decoder_sparse_step", json_integer(1));
     set_config_field(p, "mlp_only_layers", json_array());

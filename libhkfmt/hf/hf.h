@@ -75,6 +75,7 @@ struct hk_hf_config { /* what config.json settles for the others */
     json_t *generation;                    /* generation_config.json or NULL; borrowed */
     struct hk_bytes text, generation_text; /* of both as they are; borrowed */
     struct hk_model_params model;          /* vocab is the one that config.json has */
+    uint32_t next_layers;                  /* its num_nextn_predict_layers, which are left out */
     bool tied;                             /* its tie_word_embeddings, or the family's default */
 };
 

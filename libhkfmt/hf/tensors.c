@@ -128,7 +128,8 @@ static enum hk_status gather_tensor(struct gathering *g, const struct hk_tensor 
 {
     struct hk_file *f = g->f;
     struct hk_tensor_place place;
-    if (is_rope_frequencies(source->name))
+    if (is_rope_frequencies(source->name) ||
+        hk_is_of_next_layers_in_hf(g->config->model.layers, g->config->next_layers, source->name))
         return HK_OK;
     enum hk_status st = hk_tensor_place_find(g->config->family, g->config->model.layers,
                                              source->name, false, &place, g->err);

@@ -174,15 +174,26 @@ static const struct hk_family families[] = {
         .model_type = "qwen2_moe",
         .class_name = "Qwen2MoeForCausalLM",
         .architecture = "qwen2moe",
-        .tensors = HK_HAS_QKV_BIAS | HK_HAS_EXPERTS | HK_HAS_SHARED_EXPERT,
+        .tensors = HK_HAS_QKV_BIAS | HK_HAS_EXPERTS | HK_HAS_SHARED_EXPERT | HK_HAS_SHARED_GATE,
         .window = 4096,
         .config_epsilon = 1e-6,
+    },
+    {
+        .model_type = "glm4_moe",
+        .class_name = "Glm4MoeForCausalLM",
+        .architecture = "glm4moe",
+        .tensors = HK_MAY_HAVE_QKV_BIAS | HK_MAY_HAVE_QK_NORM | HK_HAS_EXPERTS |
+                   HK_HAS_SHARED_EXPERT | HK_HAS_CHOICE_BIAS | HK_HAS_FFN_NORM_BY_POST,
+        .sigmoid_scores = true,
+        .experts_add_up = true,
+        .config_epsilon = 1e-5,
     },
     {
         .model_type = "gpt_oss",
         .class_name = "GptOssForCausalLM",
         .architecture = "gpt-oss",
-        .tensors = HK_HAS_QKV_BIAS | HK_HAS_EXPERTS | HK_HAS_EXPERT_BIASES | HK_HAS_SINKS,
+        .tensors = HK_HAS_QKV_BIAS | HK_HAS_EXPERTS | HK_HAS_EXPERT_BIASES | HK_HAS_SINKS |
+                   HK_HAS_FFN_NORM_BY_POST,
         .slides = true,
         .window = 128,
         .whole_every = 2,

@@ -169,6 +169,61 @@ static bool read_flag_param(struct params_reading *r, enum hk_model_key key, boo
     return v;
 }
 
+/* A number from 0 on. */
+static uint32_t read_count_param(struct params_reading *r, enum hk_model_key key, uint32_t fallback)
+{
+    const struct hk_kv *kv = find_param(r, key);
+    int64_t v = fallback;
+    if (r->st != HK_OK || kv == NULL)
+        return fallback;
+    r->st = hk_kv_int(kv, &v, r->err);
+    if (r->st == HK_OK && (v < 0 || v > MAX_CONTEXT))
+        r->st = hk_fail(r->err, HK_E_RANGE, kv->offset, "key %.*s is %lld, not 0 to %d",
+                        HK_STR(kv->key), (long long)v, (int)MAX_CONTEXT);
+    return r->st == HK_OK ? (uint32_t)v : fallback;
+}
+
+/* As llama.cpp numbers what scores of experts go through. */
+static bool read_gating(struct params_reading *r, bool fallback)
+{
+    enum { SOFTMAX = 1, SIGMOID = 2 };
+    const struct hk_kv *kv = find_param(r, HK_KEY_EXPERT_GATING);
+    int64_t v = fallback ? SIGMOID : SOFTMAX;
+    if (r->st == HK_OK && kv != NULL)
+        r->st = hk_kv_int(kv, &v, r->err);
+    if (r->st == HK_OK && v != SOFTMAX && v != SIGMOID)
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
+                        "key %.*s is %lld: only 1 (softmax) and 2 (sigmoid) are supported",
+                        HK_STR(kv->key), (long long)v);
+    return v == SIGMOID;
+}
+
+static void read_routing(struct params_reading *r, struct hk_model_params *p)
+{
+    p->sigmoid_scores = read_gating(r, p->family->sigmoid_scores);
+    p->experts_scale = read_positive_param(r, HK_KEY_EXPERT_WEIGHTS_SCALE, 1);
+    p->expert_groups = read_count_param(r, HK_KEY_EXPERT_GROUPS, 0);
+    p->expert_groups_used = read_count_param(r, HK_KEY_EXPERT_GROUPS_USED, 0);
+    if (p->expert_groups <= 1)
+        p->expert_groups = p->expert_groups_used = 0;
+    if (r->st == HK_OK && p->expert_groups > 0)
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, HK_NO_OFFSET,
+                        "key %s is %u: experts in groups are not supported",
+                        hk_key_text(r->architecture, HK_KEY_EXPERT_GROUPS).s, p->expert_groups);
+    p->dense_layers = read_count_param(r, HK_KEY_LEADING_DENSE, 0);
+}
+
+/* That of the expert that all tokens have. */
+static uint32_t read_shared_ffn(struct params_reading *r, const struct hk_model_params *p)
+{
+    const uint32_t count = read_count_param(r, HK_KEY_EXPERT_SHARED_COUNT, 0);
+    const uint64_t all = (uint64_t)count * p->expert_ffn;
+    if ((p->family->tensors & HK_HAS_SHARED_EXPERT) == 0)
+        return 0;
+    return read_size_param(r, HK_KEY_EXPERT_SHARED_FFN_LENGTH,
+                           all > 0 && all <= MAX_SIZE ? (uint32_t)all : p->ffn);
+}
+
 static void read_experts(struct params_reading *r, struct hk_model_params *p)
 {
     const bool has = (p->family->tensors & HK_HAS_EXPERTS) != 0;
@@ -179,8 +234,8 @@ static void read_experts(struct params_reading *r, struct hk_model_params *p)
     p->experts = read_size_param(r, HK_KEY_EXPERT_COUNT, 0);
     p->experts_used = read_size_param(r, HK_KEY_EXPERT_USED_COUNT, 0);
     p->expert_ffn = read_size_param(r, HK_KEY_EXPERT_FFN_LENGTH, p->ffn);
-    if ((p->family->tensors & HK_HAS_SHARED_EXPERT) != 0)
-        p->shared_ffn = read_size_param(r, HK_KEY_EXPERT_SHARED_FFN_LENGTH, p->ffn);
+    p->shared_ffn = read_shared_ffn(r, p);
+    read_routing(r, p);
     p->experts_add_up = read_flag_param(r, HK_KEY_EXPERT_WEIGHTS_NORM, p->family->experts_add_up);
     if (r->st == HK_OK && p->experts_used > p->experts)
         r->st = hk_fail(r->err, HK_E_RANGE, HK_NO_OFFSET,
@@ -194,6 +249,13 @@ static void read_experts(struct params_reading *r, struct hk_model_params *p)
 static void read_model_sizes(struct params_reading *r, struct hk_model_params *p)
 {
     p->layers = read_size_param(r, HK_KEY_BLOCK_COUNT, 0);
+    p->next_layers = read_count_param(r, HK_KEY_NEXT_TOKEN_LAYERS, 0);
+    if (r->st == HK_OK && p->next_layers > 0 && p->next_layers >= p->layers)
+        r->st = hk_fail(r->err, HK_E_RANGE, HK_NO_OFFSET, "key %s is %u, of %u layers",
+                        hk_key_text(r->architecture, HK_KEY_NEXT_TOKEN_LAYERS).s, p->next_layers,
+                        p->layers);
+    else
+        p->layers -= p->next_layers;
     p->hidden = read_size_param(r, HK_KEY_EMBEDDING_LENGTH, 0);
     p->ffn = read_size_param(r, HK_KEY_FEED_FORWARD_LENGTH, 0);
     p->heads = read_size_param(r, HK_KEY_HEAD_COUNT, 0);
@@ -226,20 +288,6 @@ static void read_head_sizes(struct params_reading *r, struct hk_model_params *p)
 }
 
 /* ---- attention ---- */
-
-/* 0 where the key is absent. */
-static uint32_t read_count_param(struct params_reading *r, enum hk_model_key key, uint32_t fallback)
-{
-    const struct hk_kv *kv = find_param(r, key);
-    int64_t v = fallback;
-    if (r->st != HK_OK || kv == NULL)
-        return fallback;
-    r->st = hk_kv_int(kv, &v, r->err);
-    if (r->st == HK_OK && (v < 0 || v > MAX_CONTEXT))
-        r->st = hk_fail(r->err, HK_E_RANGE, kv->offset, "key %.*s is %lld, not 0 to %d",
-                        HK_STR(kv->key), (long long)v, (int)MAX_CONTEXT);
-    return r->st == HK_OK ? (uint32_t)v : fallback;
-}
 
 static void read_windows(struct params_reading *r, struct hk_model_params *p)
 {

@@ -28,6 +28,11 @@ enum { /* tensors that the layers of a family have, each required there and an e
        HK_HAS_FUSED_GATE = 1 << 23, /* and so are those of gate and up */
        HK_HAS_LAYER_POST_NORMS = 1 << 24, /* HK_HAS_POST_NORMS beside what others have, so named */
        HK_MAY_HAVE_QKV_BIAS = 1 << 25,
+       HK_HAS_SHARED_GATE = 1 << 12,      /* how much the shared expert counts */
+       HK_HAS_CHOICE_BIAS = 1 << 13,      /* of experts, for choosing them alone */
+       HK_MAY_HAVE_QK_NORM = 1 << 15,     /* in some models of the family */
+       HK_HAS_FFN_NORM_BY_POST = 1 << 16, /* GGUF: the norm of the feed-forward part is named after
+                                             what it follows */
 };
 
 enum {                               /* fields of config.json that a family's class has */
@@ -58,6 +63,7 @@ struct hk_family {
     enum hk_activation activation;
     bool norms_less_one;   /* transformers has norms' weights less one */
     bool scales_embedding; /* by the root of hidden_size */
+    bool sigmoid_scores;   /* of experts, unless a file says otherwise; else softmax */
     bool experts_add_up;   /* GGUF: weights of the chosen experts do, unless it says otherwise */
     unsigned config;       /* fields that others do not have */
     uint32_t head_dim;     /* where config.json has none; 0: hidden_size / num_attention_heads */
@@ -106,6 +112,13 @@ enum {                           /* of a key */
     X(EXPERT_USED_COUNT,    "expert_used_count",                    SIZE) \
     X(EXPERT_FFN_LENGTH,    "expert_feed_forward_length",           SIZE) \
     X(EXPERT_SHARED_FFN_LENGTH, "expert_shared_feed_forward_length", SIZE) \
+    X(EXPERT_SHARED_COUNT, "expert_shared_count", SIZE) \
+    X(EXPERT_WEIGHTS_SCALE, "expert_weights_scale", SIZE) \
+    X(EXPERT_GATING, "expert_gating_func", SIZE) \
+    X(EXPERT_GROUPS, "expert_group_count", SIZE) \
+    X(EXPERT_GROUPS_USED, "expert_group_used_count", SIZE) \
+    X(LEADING_DENSE, "leading_dense_block_count", SIZE) \
+    X(NEXT_TOKEN_LAYERS, "nextn_predict_layers", SIZE) \
     X(EXPERT_WEIGHTS_NORM,  "expert_weights_norm",                  SIZE) \
     X(HEAD_COUNT,           "attention.head_count",                 SIZE) \
     X(HEAD_COUNT_KV,        "attention.head_count_kv",              SIZE) \
@@ -233,6 +246,8 @@ enum hk_extent {
 
 enum hk_rotates { HK_ROTATES_NOT, HK_ROTATES_QUERIES, HK_ROTATES_KEYS };
 
+enum hk_layers { HK_LAYERS_ALL, HK_LAYERS_DENSE, HK_LAYERS_SPARSE }; /* without, with experts */
+
 struct hk_tensor_row { /* a tensor that models have, once or in each layer */
     enum hk_tensor_role role;
     const char *gguf;   /* its name, behind "blk.N." if LAYER */
@@ -245,6 +260,7 @@ struct hk_tensor_row { /* a tensor that models have, once or in each layer */
     bool layer, optional;
     bool experts;      /* ROWS times COLS an expert, in a stack */
     bool wide_in_gguf; /* a matrix that llama.cpp needs in f32 */
+    uint8_t among;     /* enum hk_layers */
     bool numbers;      /* not a matrix that something is multiplied with: biases */
 };
 const struct hk_tensor_row *hk_tensor_row(size_t i); /* NULL past the last */
@@ -285,6 +301,9 @@ static inline bool hk_turns_as_in_hf(const struct hk_model_params *p)
 }
 /* Heads of the tensor called GGUF, queries or keys, whose rows rotate; 0 of any other. */
 uint32_t hk_rotating_heads(const struct hk_model_params *p, struct hk_bytes gguf);
+
+/* hk_is_of_next_layers() by the name that transformers has, of LAYERS with NEXT behind them. */
+bool hk_is_of_next_layers_in_hf(uint32_t layers, uint32_t next, struct hk_bytes name);
 
 /* Whether llama.cpp needs the matrix called GGUF in f32. */
 bool hk_tensor_is_wide_in_gguf(struct hk_bytes gguf);

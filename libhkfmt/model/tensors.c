@@ -9,18 +9,22 @@ enum { NO, QUERIES = HK_ROTATES_QUERIES, KEYS = HK_ROTATES_KEYS };
 
 /* clang-format off */
 #define ONCE(role, gguf, hf, needs, without, rows, cols, optional) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional, false, false, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, false, optional, false, false, HK_LAYERS_ALL, false}
 #define LAYER(role, gguf, hf, needs, without, rows, cols, rotates) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false, HK_LAYERS_ALL, false}
 #define MAYBE(role, gguf, hf, needs, without, rows, cols, rotates) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, true, false, false, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, true, false, false, HK_LAYERS_ALL, false}
+#define DENSE(role, gguf, hf, needs, without, rows, cols, rotates) \
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false, HK_LAYERS_DENSE, false}
+#define SPARSE_LAYER(role, gguf, hf, needs, without, rows, cols, rotates) \
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, rotates, true, false, false, false, HK_LAYERS_SPARSE, false}
 #define ROUTER(role, gguf, hf, needs, without, rows) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_HIDDEN, NO, true, false, false, true, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_HIDDEN, NO, true, false, false, true, HK_LAYERS_SPARSE, false}
 /* A matrix an expert; * in a name stands for the expert's number. */
 #define EXPERTS(role, gguf, hf, needs, without, rows, cols) \
-    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, true, false, false}
+    {HK_ROLE_##role, gguf, hf, needs, without, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, true, false, HK_LAYERS_SPARSE, false}
 #define NUMBERS(role, gguf, hf, needs, rows, cols) \
-    {HK_ROLE_##role, gguf, hf, needs, 0, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, false, true, true}
+    {HK_ROLE_##role, gguf, hf, needs, 0, HK_EXTENT_##rows, HK_EXTENT_##cols, NO, true, false, false, true, HK_LAYERS_SPARSE, true}
 
 enum {
     BIAS = HK_HAS_QKV_BIAS,
@@ -36,16 +40,20 @@ enum {
     AFTER = HK_HAS_LAYER_POST_NORMS,
     NO_PRE = HK_HAS_NO_PRE_NORMS,
     EXP = HK_HAS_EXPERTS,
-    OTHER_GATE = HK_HAS_NO_GATE | HK_HAS_EXPERTS | HK_HAS_FUSED_GATE,
-    OTHER_UP = HK_HAS_FULLY_CONNECTED | HK_HAS_EXPERTS | HK_HAS_FUSED_GATE,
-    OTHER_DOWN = HK_HAS_FULLY_CONNECTED | HK_HAS_EXPERTS,
+    OTHER_GATE = HK_HAS_NO_GATE | HK_HAS_FUSED_GATE,
+    OTHER_UP = HK_HAS_FULLY_CONNECTED | HK_HAS_FUSED_GATE,
+    OTHER_DOWN = HK_HAS_FULLY_CONNECTED,
     SPARSE_NAMES = HK_HAS_SPARSE_MOE,
     SPARSE = HK_HAS_EXPERTS | HK_HAS_SPARSE_MOE,
     SHARED = HK_HAS_SHARED_EXPERT,
+    SHARED_GATE = HK_HAS_SHARED_GATE,
+    GATED = HK_HAS_SHARED_EXPERT | HK_HAS_SHARED_GATE,
+    CHOICE = HK_HAS_CHOICE_BIAS,
+    BY_POST = HK_HAS_FFN_NORM_BY_POST,
     SINKS = HK_HAS_SINKS,
     EXP_BIASES = HK_HAS_EXPERT_BIASES,
     OTHER_ROUTER = HK_HAS_SPARSE_MOE | HK_HAS_EXPERT_BIASES,
-    OTHER_FFN_NORM = HK_HAS_POST_NORMS | HK_HAS_EXPERT_BIASES,
+    OTHER_FFN_NORM = HK_HAS_POST_NORMS | HK_HAS_FFN_NORM_BY_POST,
 };
 
 static const struct hk_tensor_row tensor_rows[] = {
@@ -74,41 +82,47 @@ static const struct hk_tensor_row tensor_rows[] = {
     LAYER(SINKS,           "attn_sinks.weight",          "self_attn.sinks",                  SINKS,      0,       ONE,     HEADS,  NO),
     LAYER(Q_NORM,          "attn_q_norm.weight",         "self_attn.q_norm.weight",          NORM,       0,       ONE,     HEAD,   NO),
     LAYER(K_NORM,          "attn_k_norm.weight",         "self_attn.k_norm.weight",          NORM,       0,       ONE,     HEAD,   NO),
+    MAYBE(Q_NORM,       "attn_q_norm.weight",         "self_attn.q_norm.weight",          HK_MAY_HAVE_QK_NORM, 0, ONE, HEAD, NO),
+    MAYBE(K_NORM,       "attn_k_norm.weight",         "self_attn.k_norm.weight",          HK_MAY_HAVE_QK_NORM, 0, ONE, HEAD, NO),
     LAYER(Q_WIDE_NORM,     "attn_q_norm.weight",         "self_attn.q_norm.weight",          WIDE,       0,       ONE,     QUERIES, NO),
     LAYER(K_WIDE_NORM,     "attn_k_norm.weight",         "self_attn.k_norm.weight",          WIDE,       0,       ONE,     KEYS,   NO),
     LAYER(ATTN_POST_NORM,  "post_attention_norm.weight", "post_attention_layernorm.weight",  POST,       0,       ONE,     HIDDEN, NO),
     LAYER(ATTN_POST_NORM,  "post_attention_norm.weight", "post_self_attn_layernorm.weight",  AFTER,      0,       ONE,     HIDDEN, NO),
     LAYER(FFN_NORM,        "ffn_norm.weight",            "post_attention_layernorm.weight",  0,          OTHER_FFN_NORM, ONE, HIDDEN, NO),
-    LAYER(FFN_NORM,        "post_attention_norm.weight", "post_attention_layernorm.weight",  EXP_BIASES, 0,       ONE,     HIDDEN, NO),
+    LAYER(FFN_NORM,        "post_attention_norm.weight", "post_attention_layernorm.weight",  BY_POST, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_NORM,        "ffn_norm.weight",            "pre_feedforward_layernorm.weight", POST,       NO_PRE,  ONE,     HIDDEN, NO),
     LAYER(FFN_NORM_BIAS,   "ffn_norm.bias",              "post_attention_layernorm.bias",    NORM_BIASES, 0,       ONE,     HIDDEN, NO),
-    LAYER(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          OTHER_GATE, FFN,     HIDDEN, NO),
-    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.up_proj.weight",               0,          OTHER_UP, FFN,     HIDDEN, NO),
-    LAYER(FFN_UP,          "ffn_up.weight",              "mlp.c_fc.weight",                  FC,    0,       FFN,     HIDDEN, NO),
-    LAYER(FFN_UP_BIAS,     "ffn_up.bias",                "mlp.c_fc.bias",                    ALL_BIASES, 0,       ONE,     FFN,    NO),
-    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.down_proj.weight",             0,          OTHER_DOWN, HIDDEN,  FFN,    NO),
-    LAYER(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                FC,    0,       HIDDEN,  FFN,    NO),
-    LAYER(FFN_DOWN_BIAS,   "ffn_down.bias",              "mlp.c_proj.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, NO),
+    DENSE(FFN_GATE,        "ffn_gate.weight",            "mlp.gate_proj.weight",             0,          OTHER_GATE, FFN,     HIDDEN, NO),
+    DENSE(FFN_UP,          "ffn_up.weight",              "mlp.up_proj.weight",               0,          OTHER_UP, FFN,     HIDDEN, NO),
+    DENSE(FFN_UP,          "ffn_up.weight",              "mlp.c_fc.weight",                  FC,    0,       FFN,     HIDDEN, NO),
+    DENSE(FFN_UP_BIAS,     "ffn_up.bias",                "mlp.c_fc.bias",                    ALL_BIASES, 0,       ONE,     FFN,    NO),
+    DENSE(FFN_DOWN,        "ffn_down.weight",            "mlp.down_proj.weight",             0,          OTHER_DOWN, HIDDEN,  FFN,    NO),
+    DENSE(FFN_DOWN,        "ffn_down.weight",            "mlp.c_proj.weight",                FC,    0,       HIDDEN,  FFN,    NO),
+    DENSE(FFN_DOWN_BIAS,   "ffn_down.bias",              "mlp.c_proj.bias",                  ALL_BIASES, 0,       ONE,     HIDDEN, NO),
     LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_feedforward_layernorm.weight", POST,      0,       ONE,     HIDDEN, NO),
     LAYER(FFN_POST_NORM,   "post_ffw_norm.weight",       "post_mlp_layernorm.weight",        AFTER,      0,       ONE,     HIDDEN, NO),
-    LAYER(FFN_GATE_UP,     "ffn_up.weight",              "mlp.gate_up_proj.weight",          FUSED,      0,       TWO_FFN, HIDDEN, NO),
+    DENSE(FFN_GATE_UP,     "ffn_up.weight",              "mlp.gate_up_proj.weight",          FUSED,      0,       TWO_FFN, HIDDEN, NO),
     ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.gate.weight",                  EXP,        OTHER_ROUTER, EXPERTS),
     ROUTER(ROUTER,         "ffn_gate_inp.weight",        "mlp.router.weight",                EXP_BIASES, 0,       EXPERTS),
     ROUTER(ROUTER,         "ffn_gate_inp.weight",        "block_sparse_moe.gate.weight",     SPARSE,     0,       EXPERTS),
-    ROUTER(SHARED_GATE,    "ffn_gate_inp_shexp.weight",  "mlp.shared_expert_gate.weight",    SHARED,     0,       SINGLE),
+    ROUTER(SHARED_GATE,    "ffn_gate_inp_shexp.weight",  "mlp.shared_expert_gate.weight",    GATED,      0,       SINGLE),
+    SPARSE_LAYER(CHOICE_BIAS, "exp_probs_b.bias",        "mlp.gate.e_score_correction_bias", CHOICE,     0,       ONE,     EXPERTS, NO),
     EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "mlp.experts.*.gate_proj.weight",   EXP,        OTHER_ROUTER, EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "mlp.experts.*.up_proj.weight",     EXP,        OTHER_ROUTER, EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "mlp.experts.*.down_proj.weight",   EXP,        OTHER_ROUTER, HIDDEN, EXPERT_FFN),
     EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    "block_sparse_moe.experts.*.w1.weight", SPARSE, 0,       EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        "block_sparse_moe.experts.*.w3.weight", SPARSE, 0,       EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    "block_sparse_moe.experts.*.w2.weight", SPARSE, 0,       HIDDEN, EXPERT_FFN),
-    LAYER(FFN_GATE_SHARED, "ffn_gate_shexp.weight",      "mlp.shared_expert.gate_proj.weight", SHARED,   0,       SHARED_FFN, HIDDEN, NO),
-    LAYER(FFN_UP_SHARED,   "ffn_up_shexp.weight",        "mlp.shared_expert.up_proj.weight", SHARED,     0,       SHARED_FFN, HIDDEN, NO),
-    LAYER(FFN_DOWN_SHARED, "ffn_down_shexp.weight",      "mlp.shared_expert.down_proj.weight", SHARED,   0,       HIDDEN, SHARED_FFN, NO),
+    SPARSE_LAYER(FFN_GATE_SHARED, "ffn_gate_shexp.weight",      "mlp.shared_expert.gate_proj.weight", GATED,    0,       SHARED_FFN, HIDDEN, NO),
+    SPARSE_LAYER(FFN_GATE_SHARED, "ffn_gate_shexp.weight",      "mlp.shared_experts.gate_proj.weight", SHARED, SHARED_GATE,       SHARED_FFN, HIDDEN, NO),
+    SPARSE_LAYER(FFN_UP_SHARED,   "ffn_up_shexp.weight",        "mlp.shared_expert.up_proj.weight", GATED,      0,       SHARED_FFN, HIDDEN, NO),
+    SPARSE_LAYER(FFN_UP_SHARED,   "ffn_up_shexp.weight",        "mlp.shared_experts.up_proj.weight", SHARED, SHARED_GATE,       SHARED_FFN, HIDDEN, NO),
+    SPARSE_LAYER(FFN_DOWN_SHARED, "ffn_down_shexp.weight",      "mlp.shared_expert.down_proj.weight", GATED,    0,       HIDDEN, SHARED_FFN, NO),
+    SPARSE_LAYER(FFN_DOWN_SHARED, "ffn_down_shexp.weight",      "mlp.shared_experts.down_proj.weight", SHARED, SHARED_GATE,       HIDDEN, SHARED_FFN, NO),
     EXPERTS(FFN_GATE_EXPERTS, "ffn_gate_exps.weight",    NULL,                               EXP_BIASES, 0,       EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_UP_EXPERTS, "ffn_up_exps.weight",        NULL,                               EXP_BIASES, 0,       EXPERT_FFN, HIDDEN),
     EXPERTS(FFN_DOWN_EXPERTS, "ffn_down_exps.weight",    NULL,                               EXP_BIASES, 0,       HIDDEN, EXPERT_FFN),
-    LAYER(ROUTER_BIAS,     "ffn_gate_inp.bias",          "mlp.router.bias",                  EXP_BIASES, 0,       ONE,     EXPERTS, NO),
+    SPARSE_LAYER(ROUTER_BIAS,     "ffn_gate_inp.bias",          "mlp.router.bias",                  EXP_BIASES, 0,       ONE,     EXPERTS, NO),
     NUMBERS(FFN_GATE_EXPERTS_BIAS, "ffn_gate_exps.bias", NULL,                               EXP_BIASES, EXPERTS, EXPERT_FFN),
     NUMBERS(FFN_UP_EXPERTS_BIAS, "ffn_up_exps.bias",     NULL,                               EXP_BIASES, EXPERTS, EXPERT_FFN),
     NUMBERS(FFN_DOWN_EXPERTS_BIAS, "ffn_down_exps.bias", "mlp.experts.down_proj_bias",       EXP_BIASES, EXPERTS, HIDDEN),
@@ -281,6 +295,22 @@ bool hk_tensor_is_wide_in_gguf(struct hk_bytes gguf)
     return find_tensor_place(NULL, gguf, true, &place) && place.row->wide_in_gguf;
 }
 
+bool hk_is_of_next_layers(const struct hk_model_params *p, struct hk_bytes name)
+{
+    const char *prefix = layer_prefix(true);
+    uint32_t layer = 0;
+    return take_numbered(&name, prefix, strlen(prefix), &layer) && layer >= p->layers &&
+           layer - p->layers < p->next_layers;
+}
+
+bool hk_is_of_next_layers_in_hf(uint32_t layers, uint32_t next, struct hk_bytes name)
+{
+    const char *prefix = layer_prefix(false);
+    uint32_t layer = 0;
+    return take_numbered(&name, prefix, strlen(prefix), &layer) && layer >= layers &&
+           layer - layers < next;
+}
+
 /* ---- shapes ---- */
 
 uint64_t hk_extent_of(const struct hk_model_params *p, enum hk_extent extent)
@@ -333,6 +363,13 @@ static size_t count_rows_outside(void)
     return n;
 }
 
+static bool is_among(const struct hk_tensor_row *row, const struct hk_model_params *p,
+                     uint32_t layer)
+{
+    return row->among == HK_LAYERS_ALL ||
+           (row->among == HK_LAYERS_SPARSE) == hk_layer_has_experts(p, layer);
+}
+
 bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at, struct hk_model_tensor *out)
 {
     const size_t outside = count_rows_outside(), inside = TENSOR_ROWS - outside;
@@ -343,7 +380,7 @@ bool hk_model_tensor_next(const struct hk_model_params *p, size_t *at, struct hk
         const struct hk_tensor_row *row = &tensor_rows[row_at];
         if (in_layer && layer >= p->layers)
             return false;
-        if (!hk_tensor_row_is_of(row, p->family))
+        if (!hk_tensor_row_is_of(row, p->family) || !is_among(row, p, (uint32_t)layer))
             continue;
         *out = (struct hk_model_tensor){.role = row->role,
                                         .layer = (uint32_t)layer,

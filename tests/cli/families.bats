@@ -27,6 +27,7 @@ nemotron same
 glm4 same
 phi3 same
 mixtral rows
+glm4-moe same
 qwen2-moe same
 qwen3-moe same
 qwen3-moe-256 same

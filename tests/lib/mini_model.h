@@ -137,6 +137,11 @@ static inline void mini_family_keys(struct mini *m)
         {"qwen2moe", "expert_used_count", 3, true},
         {"qwen2moe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
         {"qwen2moe", "expert_shared_feed_forward_length", MINI_SHARED_FFN, true},
+        {"glm4moe", "expert_count", MINI_EXPERTS, true},
+        {"glm4moe", "expert_used_count", 2, true},
+        {"glm4moe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
+        {"glm4moe", "expert_shared_feed_forward_length", MINI_SHARED_FFN, true},
+        {"glm4moe", "expert_weights_scale", 1.5, false},
         {"gpt-oss", "attention.sliding_window", MINI_WINDOW, true},
         {"gpt-oss", "expert_count", MINI_EXPERTS, true},
         {"gpt-oss", "expert_used_count", 2, true},
@@ -244,7 +249,7 @@ static inline void mini_experts(struct mini *m, unsigned layer)
         {"ffn_up_exps.weight", MINI_EXPERT_FFN, MINI_WIDTH},
         {"ffn_down_exps.weight", MINI_WIDTH, MINI_EXPERT_FFN},
     };
-    for (size_t i = 0; i < 3 && mini_is_one_of(m, "qwen2moe qwen3moe gpt-oss"); i++) {
+    for (size_t i = 0; i < 3 && mini_is_one_of(m, "qwen2moe qwen3moe gpt-oss glm4moe"); i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s", layer, stacks[i].name);
         mini_stack(m, name, MINI_EXPERTS, stacks[i].rows, stacks[i].cols);
@@ -271,29 +276,33 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"attn_q_norm.weight", "olmo2", NULL, 0, MINI_HEADS * MINI_HEAD},
         {"attn_k_norm.weight", "olmo2", NULL, 0, MINI_HEAD},
         {"attn_output.weight", NULL, NULL, MINI_WIDTH, MINI_HEADS * MINI_HEAD},
+        {"exp_probs_b.bias", "glm4moe", NULL, 0, MINI_EXPERTS},
         {"attn_sinks.weight", "gpt-oss", NULL, 0, MINI_HEADS},
         {"ffn_gate_inp.bias", "gpt-oss", NULL, 0, MINI_EXPERTS},
         {"ffn_gate_exps.bias", "gpt-oss", NULL, MINI_EXPERTS, MINI_EXPERT_FFN},
         {"ffn_up_exps.bias", "gpt-oss", NULL, MINI_EXPERTS, MINI_EXPERT_FFN},
         {"ffn_down_exps.bias", "gpt-oss", NULL, MINI_EXPERTS, MINI_WIDTH},
         {"attn_output.bias", "starcoder2 gpt-oss", NULL, 0, MINI_WIDTH},
-        {"post_attention_norm.weight", "gemma2 gemma3 olmo2 gpt-oss glm4", NULL, 0, MINI_WIDTH},
-        {"ffn_norm.weight", NULL, "olmo2 gpt-oss", 0, MINI_WIDTH},
+        {"post_attention_norm.weight", "gemma2 gemma3 olmo2 gpt-oss glm4 glm4moe", NULL, 0,
+         MINI_WIDTH},
+        {"ffn_norm.weight", NULL, "olmo2 gpt-oss glm4moe", 0, MINI_WIDTH},
         {"ffn_norm.bias", "starcoder2 nemotron", NULL, 0, MINI_WIDTH},
-        {"ffn_gate.weight", NULL, "starcoder2 qwen2moe qwen3moe gpt-oss nemotron glm4 phi3",
+        {"ffn_gate.weight", NULL, "starcoder2 qwen2moe qwen3moe gpt-oss glm4moe nemotron glm4 phi3",
          MINI_FFN, MINI_WIDTH},
-        {"ffn_up.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4 phi3", MINI_FFN, MINI_WIDTH},
+        {"ffn_up.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4moe glm4 phi3", MINI_FFN,
+         MINI_WIDTH},
         {"ffn_up.bias", "starcoder2", NULL, 0, MINI_FFN},
         {"ffn_up.weight", "glm4 phi3", NULL, 2 * MINI_FFN, MINI_WIDTH},
         {"attn_qkv.weight", "phi3", NULL, (MINI_HEADS + 2) * MINI_HEAD, MINI_WIDTH},
-        {"ffn_down.weight", NULL, "qwen2moe qwen3moe gpt-oss", MINI_WIDTH, MINI_FFN},
+        {"ffn_down.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4moe", MINI_WIDTH, MINI_FFN},
         {"ffn_down.bias", "starcoder2", NULL, 0, MINI_WIDTH},
         {"post_ffw_norm.weight", "gemma2 gemma3 olmo2 glm4", NULL, 0, MINI_WIDTH},
-        {"ffn_gate_inp.weight", "qwen2moe qwen3moe gpt-oss", NULL, MINI_EXPERTS, MINI_WIDTH},
+        {"ffn_gate_inp.weight", "qwen2moe qwen3moe gpt-oss glm4moe", NULL, MINI_EXPERTS,
+         MINI_WIDTH},
         {"ffn_gate_inp_shexp.weight", "qwen2moe", NULL, 1, MINI_WIDTH},
-        {"ffn_gate_shexp.weight", "qwen2moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
-        {"ffn_up_shexp.weight", "qwen2moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
-        {"ffn_down_shexp.weight", "qwen2moe", NULL, MINI_WIDTH, MINI_SHARED_FFN},
+        {"ffn_gate_shexp.weight", "qwen2moe glm4moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
+        {"ffn_up_shexp.weight", "qwen2moe glm4moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
+        {"ffn_down_shexp.weight", "qwen2moe glm4moe", NULL, MINI_WIDTH, MINI_SHARED_FFN},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char name[64];
