@@ -82,7 +82,7 @@ struct hk_rope {
     double ext_factor;           /* yarn: how much of the blend, 1 for all */
     double attn_factor;          /* magnitude beyond yarn's own */
     double yarn_attn_factor;     /* likewise, where nothing is blended */
-    double log_multiplier;       /* of yarn's magnitude; only 0 is run */
+    double log_multiplier;       /* of yarn's magnitude, which is divided by it; 0: nothing is */
     bool between_pairs;          /* yarn's blend begins and ends anywhere, not at whole pairs */
     double magnitude;            /* what cosine and sine are multiplied with, after all these */
 };
@@ -129,7 +129,8 @@ struct hk_model_params { /* as metadata state them, or the defaults */
     uint32_t expert_groups, expert_groups_used; /* experts are from the best groups; 0: from all */
     struct hk_rope rope;
     double window_rope_base; /* of layers with a window, unscaled; 0: they turn as all do */
-    uint32_t no_rope_every;  /* of so many layers the last has no rope; 0: all have one */
+    double temperature; /* queries grow by this times ln(1 + position / original context, whole) */
+    uint32_t no_rope_every; /* of so many layers the last has no rope; 0: all have one */
 };
 
 /* Whether LAYER sees no more than P's window. */

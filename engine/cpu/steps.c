@@ -4,6 +4,7 @@
  *
  * Of one token what is between the products is not worth a barrier: every worker does it for
  * itself, in memory of its own. A layer then has five barriers, or six where its past is long. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/cpu/cpu.h"
@@ -139,6 +140,12 @@ static void store_head(const struct hke_pass *p, const struct hke_step *s,
         k->to_half(hke_values_of(p, s, token, head, block) + at * o->head_dim, y, o->head_dim);
 }
 
+/* Computed in double, rounded once. */
+static float grown_by(const struct hke_operand *o, size_t position)
+{
+    return (float)(1 + (double)o->temperature * log(1 + (double)(position / o->period)));
+}
+
 /* COUNT heads from HEAD on. */
 static void finish_heads_of(const struct hke_pass *p, const struct hke_step *s,
                             const struct hke_operand *o, size_t head, size_t count, size_t token)
@@ -152,6 +159,8 @@ static void finish_heads_of(const struct hke_pass *p, const struct hke_step *s,
             k->rope(y, hke_cos_sin_at(p->cpu, o->rope, hke_position(p, token)), r->pairs,
                     r->halves);
         }
+        if (o->period > 0 && hke_position(p, token) >= o->period)
+            k->scale(y, grown_by(o, hke_position(p, token)), o->head_dim);
         store_head(p, s, o, head + i, token, y);
     }
 }

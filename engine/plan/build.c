@@ -156,6 +156,10 @@ static void add_heads(const struct hke_builder *b, struct hke_step *s)
     q->norm = norm_of(b, HK_ROLE_Q_NORM, HK_TENSOR_ROLES);
     k->norm = norm_of(b, HK_ROLE_K_NORM, HK_TENSOR_ROLES);
     q->rope = k->rope = rope_of_layer(b, s->layer);
+    if (b->params->temperature > 0) {
+        q->temperature = (float)b->params->temperature;
+        q->period = (size_t)b->params->rope.original;
+    }
     k->store = HKE_STORE_KEYS;
     v->store = HKE_STORE_VALUES;
 }

@@ -81,6 +81,8 @@ struct hke_operand {
     struct hke_norm row_norm; /* of all rows together, before heads */
     size_t heads, head_dim;   /* the following is done to each head; 0: nothing is */
     struct hke_norm norm;     /* of a head */
+    float temperature;        /* times 1 + this * ln(1 + whole part of position / period) */
+    size_t period;            /* 0: nothing of that */
     int rope;                 /* index of the plan's rope table, or HKE_NO_ROPE */
     enum hke_store store;     /* into the KV cache */
     bool adds;                /* to what is in TO; of a step with one operand */

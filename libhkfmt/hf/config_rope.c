@@ -77,14 +77,23 @@ static void read_outer_number(struct rope *r, const char *name, double *v)
 static void check_rope_names(struct rope *r)
 {
     static const char *const known[] = {
-        "rope_type",        "type",
-        "rope_theta",       "partial_rotary_factor",
-        "factor",           "original_max_position_embeddings",
-        "attention_factor", "beta_fast",
-        "beta_slow",        "mscale",
-        "mscale_all_dim",   "truncate",
-        "low_freq_factor",  "high_freq_factor",
+        "rope_type",
+        "type",
+        "rope_theta",
+        "partial_rotary_factor",
+        "factor",
+        "original_max_position_embeddings",
+        "attention_factor",
+        "beta_fast",
+        "beta_slow",
+        "mscale",
+        "mscale_all_dim",
+        "truncate",
+        "low_freq_factor",
+        "high_freq_factor",
         "finetuned",
+        "llama_4_scaling_beta",
+        "max_position_embeddings",
     };
     void *at;
     const size_t count = sizeof known / sizeof *known;
@@ -225,6 +234,15 @@ static void put_yarn_beta(struct rope *r, const char *name, enum hk_model_key ke
         put_rope_float(r, key, v);
 }
 
+/* Whether the magnitude is that of mscale 1 by that of mscale_all_dim, in a family whose GGUF says
+ * so. */
+static bool divides_magnitude(const struct rope *r)
+{
+    return r->c->family->tempers && hk_hf_field(r->o, "attention_factor") == NULL &&
+           json_number_value(hk_hf_field(r->o, "mscale")) == 1 &&
+           json_number_value(hk_hf_field(r->o, "mscale_all_dim")) > 0;
+}
+
 static void read_yarn_rope(struct rope *r)
 {
     double fast = 32, slow = 1;
@@ -246,8 +264,11 @@ static void read_yarn_rope(struct rope *r)
         return;
     put_scaling_keys(r, HK_ROPE_YARN);
     put_original_key(r);
-    /* llama.cpp has this as a factor to what follows from the other. */
-    if (m != hk_yarn_magnitude(r->factor, 1))
+    /* llama.cpp has this as a factor to what follows from the other, or as what divides it. */
+    if (divides_magnitude(r))
+        put_rope_float(r, HK_KEY_YARN_LOG_MULTIPLIER,
+                       json_number_value(hk_hf_field(r->o, "mscale_all_dim")));
+    else if (m != hk_yarn_magnitude(r->factor, 1))
         put_rope_float(r, HK_KEY_SCALING_ATTN_FACTOR, m / hk_yarn_magnitude(r->factor, 1));
     put_yarn_beta(r, "beta_fast", HK_KEY_YARN_BETA_FAST, fast);
     put_yarn_beta(r, "beta_slow", HK_KEY_YARN_BETA_SLOW, slow);
@@ -301,6 +322,20 @@ static void read_rope_dims(struct rope *r)
                             r->in->where, r->c->model.key_dim, part);
 }
 
+/* Queries that grow with the position. What is said of the context once more is not looked at. */
+static void read_temperature(struct rope *r)
+{
+    const json_t *field = hk_hf_field(r->o, "llama_4_scaling_beta");
+    double v = 0;
+    if (field == NULL)
+        return;
+    if (!r->c->family->tempers)
+        hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "llama_4_scaling_beta", field, "not known of a rope");
+    hk_hf_positive(r->in, r->o, "llama_4_scaling_beta", &v);
+    if (r->in->st == HK_OK)
+        put_rope_float(r, HK_KEY_TEMPERATURE_SCALE, v);
+}
+
 void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c)
 {
     struct rope r = {.in = in, .c = c, .base = 10000, .factor = 1, .original = c->model.context};
@@ -319,4 +354,5 @@ void hk_hf_read_rope(struct hk_hf_in *in, const struct hk_hf_config *c)
     put_rope_float(&r, HK_KEY_ROPE_FREQ_BASE, r.base);
     hk_kvlist_int(in->out, hk_key_text(in->arch, HK_KEY_ROPE_DIMENSION_COUNT).s, r.dims);
     kind->read(&r);
+    read_temperature(&r);
 }

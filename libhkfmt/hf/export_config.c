@@ -211,6 +211,13 @@ static bool has_rope_parameter(const struct hk_rope *r, const struct parameter *
     return (parameter->kinds & 1U << r->kind) != 0;
 }
 
+/* Whether the models' ropes say otherwise of what is no part of a rope. */
+static bool tempers_differ(const struct hk_model_params *a, const struct hk_model_params *b)
+{
+    return differ_as_f32(a->temperature, b->temperature) ||
+           differ_as_f32(a->rope.log_multiplier, b->rope.log_multiplier);
+}
+
 static bool ropes_differ(const struct hk_rope *a, const struct hk_rope *b)
 {
     bool differs = a->kind != b->kind || differ_as_f32(a->base, b->base) ||
@@ -226,8 +233,8 @@ static bool ropes_differ(const struct hk_rope *a, const struct hk_rope *b)
  * of the only kind of layers. */
 static json_t *other_rope_fields(const json_t *o)
 {
-    static const char *const gone[] = {"rope_type", "type", "attention_factor", "mscale",
-                                       "mscale_all_dim"};
+    static const char *const gone[] = {"rope_type", "type",           "attention_factor",
+                                       "mscale",    "mscale_all_dim", "llama_4_scaling_beta"};
     const json_t *layers = json_object_get(o, "full_attention");
     json_t *rest = json_is_object(o) ? json_deep_copy(layers != NULL ? layers : o) : json_object();
     for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
@@ -250,6 +257,12 @@ static void put_rope_scaling_fields(struct putting *p, json_t *o)
             set_field_in(p, o, parameters[i].field,
                          whole ? json_integer((json_int_t)v) : shortest_real(v));
     }
+    if (r->log_multiplier != 0) {
+        set_field_in(p, o, "mscale", shortest_real(1));
+        set_field_in(p, o, "mscale_all_dim", shortest_real(r->log_multiplier));
+    }
+    if (p->model.temperature != 0)
+        set_field_in(p, o, "llama_4_scaling_beta", shortest_real(p->model.temperature));
     if (r->kind == HK_ROPE_YARN && differ_as_f32(r->attn_factor, 1))
         set_field_in(p, o, "attention_factor", shortest_real((float)r->magnitude));
 }
@@ -284,6 +297,7 @@ static void put_rope_fields(struct putting *p)
     const bool nested = json_is_object(json_object_get(p->json, "rope_parameters"));
     const bool windows = p->model.family->window_rope_base > 0;
     if (!lacks_stored_config(p) && !ropes_differ(r, &p->stored.config.model.rope) &&
+        !tempers_differ(&p->model, &p->stored.config.model) &&
         !differ_as_f32(p->model.window_rope_base, p->stored.config.model.window_rope_base))
         return;
     json_object_del(p->json, "original_max_position_embeddings"); /* of old versions */

@@ -91,6 +91,17 @@ static const struct hk_family families[] = {
         .config_epsilon = 1e-6,
     },
     {
+        .model_type = "ministral3",
+        .class_name = "Ministral3ForCausalLM",
+        .architecture = "mistral3",
+        .pairs_in_gguf = true,
+        .slides = true,
+        .tempers = true,
+        .rope_base = 1e6,
+        .head_dim = 128,
+        .config_epsilon = 1e-5,
+    },
+    {
         .model_type = "smollm3",
         .class_name = "SmolLM3ForCausalLM",
         .architecture = "smollm3",

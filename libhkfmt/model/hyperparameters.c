@@ -96,15 +96,15 @@ static bool read_causal(struct params_reading *r)
     return causal;
 }
 
-/* It would change the magnitude; no model of these families has it. */
-static double read_log_multiplier(struct params_reading *r)
+/* It changes the magnitude, of families that have it. */
+static double read_log_multiplier(struct params_reading *r, const struct hk_family *family)
 {
     const struct hk_kv *kv = find_param(r, HK_KEY_YARN_LOG_MULTIPLIER);
     double v = 0;
     if (r->st != HK_OK || kv == NULL)
         return 0;
     r->st = hk_kv_float(kv, &v, r->err);
-    if (r->st == HK_OK && v != 0 && r->runs)
+    if (r->st == HK_OK && (v < 0 || (v != 0 && !family->tempers)) && r->runs)
         r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
                         "key %.*s is %g, which is not "
                         "supported",
@@ -154,7 +154,7 @@ static void read_features(struct params_reading *r, struct hk_model_params *p)
 {
     p->causal = read_causal(r);
     p->rope.kind = read_scaling_kind(r);
-    p->rope.log_multiplier = read_log_multiplier(r);
+    p->rope.log_multiplier = read_log_multiplier(r, p->family);
     p->halves = read_row_order(r, !p->family->pairs_in_gguf, p->family->pairs_in_hf);
 }
 
@@ -294,6 +294,8 @@ static void read_windows(struct params_reading *r, struct hk_model_params *p)
     p->window = read_count_param(r, HK_KEY_SLIDING_WINDOW, 0);
     p->whole_every = read_count_param(r, HK_KEY_WINDOW_PATTERN, p->family->whole_every);
     p->no_rope_every = p->family->no_rope_every;
+    if (p->family->tempers)
+        p->temperature = read_number_param(r, HK_KEY_TEMPERATURE_SCALE, true, 0);
     if (p->family->window_rope_base > 0)
         p->window_rope_base =
             read_positive_param(r, HK_KEY_ROPE_FREQ_BASE_SWA, p->family->window_rope_base);
@@ -346,7 +348,8 @@ static void settle_magnitude(struct params_reading *r, struct hk_rope *rope)
     if (rope->ext_factor == 0)
         rope->magnitude *= rope->yarn_attn_factor;
     else if (blends)
-        rope->magnitude *= hk_yarn_magnitude(rope->factor, 1);
+        rope->magnitude *= hk_yarn_magnitude(rope->factor, 1) /
+                           hk_yarn_magnitude(rope->factor, rope->log_multiplier);
     if (blends)
         rope->kind = HK_ROPE_YARN;
     if (rope->kind == HK_ROPE_YARN && rope->base <= 1)

@@ -55,6 +55,7 @@ struct hk_family {
     uint32_t whole_every; /* of so many layers the last has no window; 0: all have one */
     bool pairs_in_hf;     /* transformers rotates neighbouring rows */
     double rope_part;     /* where config.json has no partial_rotary_factor; 0: all of a head */
+    bool tempers;         /* GGUF and config.json: queries grow with the position */
     double rope_base;     /* where config.json has no rope_theta; 0: 10000 */
     double window_rope_base;      /* likewise, of layers with a window; 0: they turn as all do */
     uint32_t no_rope_every;       /* of so many layers the last has no rope; 0: all have one */
@@ -147,7 +148,8 @@ enum {                           /* of a key */
     X(YARN_BETA_SLOW,       "rope.scaling.yarn_beta_slow",          SIZE) \
     X(YARN_ATTN_FACTOR,     "rope.scaling.yarn_attn_factor",        READ) \
     X(YARN_EXT_FACTOR,      "rope.scaling.yarn_ext_factor",         READ) \
-    X(YARN_LOG_MULTIPLIER,  "rope.scaling.yarn_log_multiplier",     READ)
+    X(YARN_LOG_MULTIPLIER,  "rope.scaling.yarn_log_multiplier",     SIZE) \
+    X(TEMPERATURE_SCALE,    "attention.temperature_scale",          SIZE)
 /* clang-format on */
 
 enum hk_model_key {

@@ -13,6 +13,8 @@ table() {
     cat <<'ROWS'
 llama rows
 mistral-swa none
+llama-rope3 none
+ministral3 rows
 qwen2 same
 qwen3 same
 gemma same
@@ -68,11 +70,13 @@ older() {
 import json, sys
 c = json.load(open(sys.argv[1]))
 rope = c.pop("rope_parameters")
+kind = rope.get("rope_type")
 if "sliding_attention" in rope:
     c["rope_local_base_freq"] = rope.pop("sliding_attention")["rope_theta"]
     rope = rope.pop("full_attention")
-assert rope.pop("rope_type") == "default"
 c["rope_theta"] = rope.pop("rope_theta")
+if rope.pop("rope_type") != "default":
+    c["rope_scaling"], rope = dict(rope, type=kind), {}
 if rope.get("partial_rotary_factor", 1) != 1:
     c["partial_rotary_factor"] = rope["partial_rotary_factor"]
 rope.pop("partial_rotary_factor", None)

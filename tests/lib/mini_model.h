@@ -131,6 +131,8 @@ static inline void mini_family_keys(struct mini *m)
         {"gemma2", "attention.sliding_window", MINI_WINDOW, true},
         {"gemma3", "attention.sliding_window", MINI_WINDOW, true},
         {"gemma3", "attention.sliding_window_pattern", 2, true},
+        {"mistral3", "attention.temperature_scale", 0.5, false},
+        {"mistral3", "rope.scaling.original_context_length", 64, true},
         {"gemma2", "attn_logit_softcapping", 5, false},
         {"gemma2", "final_logit_softcapping", 30, false},
         {"qwen2moe", "expert_count", MINI_EXPERTS, true},

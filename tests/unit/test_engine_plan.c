@@ -84,6 +84,8 @@ static void print_operand(FILE *out, const struct hke_step *s, size_t i)
     print_norm(out, "", &o->norm);
     if (o->rope != HKE_NO_ROPE)
         fprintf(out, ", rope %d", o->rope);
+    if (o->period > 0)
+        fprintf(out, ", temperature %g each %zu", (double)o->temperature, o->period);
     if (o->store != HKE_STORE_NOTHING)
         fprintf(out, ", store %s %u.%u", o->store == HKE_STORE_KEYS ? "keys" : "values", s->cache,
                 s->cache_layer);

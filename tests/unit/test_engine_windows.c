@@ -13,7 +13,7 @@ struct fixture {
     struct hke_sequence *sequence;
 };
 
-static void open_fixture(struct fixture *x, size_t batch, size_t cache_positions)
+static void open_model(struct fixture *x, const char *arch, size_t batch, size_t cache_positions)
 {
     const struct hke_context_options opt = {.threads = 2,
                                             .batch = batch,
@@ -21,11 +21,15 @@ static void open_fixture(struct fixture *x, size_t batch, size_t cache_positions
                                             .cache_positions = cache_positions,
                                             .every_logit = true};
     struct hk_error err;
-    *x = (struct fixture){.file =
-                              mini_model("gemma2", (struct mini_change){MINI_AS_IS, "", 0, NULL})};
+    *x = (struct fixture){.file = mini_model(arch, (struct mini_change){MINI_AS_IS, "", 0, NULL})};
     mini_must(hke_model_new(&x->model, x->file, &err), &err);
     mini_must(hke_runner_new(&x->runner, x->model, &opt, &err), &err);
     mini_must(hke_sequence_new(&x->sequence, x->runner, NULL, &err), &err);
+}
+
+static void open_fixture(struct fixture *x, size_t batch, size_t cache_positions)
+{
+    open_model(x, "gemma2", batch, cache_positions);
 }
 
 static void close_fixture(struct fixture *x)
@@ -217,6 +221,21 @@ static void check_sinks(void)
         }
 }
 
+/* Queries of a model with a temperature grow from position 64 on. */
+static void check_temperature(void)
+{
+    struct fixture x;
+    for (unsigned i = 0; i < 2; i++) {
+        open_model(&x, "mistral3", 50, 0);
+        for (size_t k = 0; i == 1 && k < plan_of(&x)->steps; k++)
+            plan_of(&x)->step[k].operand[0].period = 0;
+        go_on(&x, x.sequence, 0, 200, i == 0 ? whole : got);
+        close_fixture(&x);
+    }
+    ok(same_from(0, 64) && !same_from(64, 65) && !same_from(199, 200),
+       "a temperature counts from its period on");
+}
+
 int main(void)
 {
     compute_whole();
@@ -226,5 +245,6 @@ int main(void)
     check_full();
     check_chunks();
     check_sinks();
+    check_temperature();
     return tap_done();
 }
