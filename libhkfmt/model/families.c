@@ -140,6 +140,15 @@ static const struct hk_family families[] = {
         .epsilon_field = "norm_epsilon",
     },
     {
+        .model_type = "arcee",
+        .class_name = "ArceeForCausalLM",
+        .architecture = "arcee",
+        .tensors = HK_HAS_NO_GATE,
+        .pairs_in_gguf = true,
+        .activation = HK_ACTIVATION_RELU_2,
+        .config_epsilon = 1e-5,
+    },
+    {
         .model_type = "nemotron",
         .class_name = "NemotronForCausalLM",
         .architecture = "nemotron",

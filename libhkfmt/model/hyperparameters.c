@@ -289,10 +289,37 @@ static void read_head_sizes(struct params_reading *r, struct hk_model_params *p)
 
 /* ---- attention ---- */
 
+/* A list says of each layer whether it has a window: those without one are the last of so many. */
+static void read_window_list(struct params_reading *r, const struct hk_kv *kv,
+                             struct hk_model_params *p)
+{
+    struct hk_array list;
+    uint32_t whole = 0;
+    r->st = hk_kv_array(kv, HK_ARRAY_I32, &list, r->err);
+    if (r->st != HK_OK)
+        return;
+    while (whole < list.count && hk_array_i32(&list, whole) != 0)
+        whole++;
+    p->whole_every = whole < list.count ? whole + 1 : 0;
+    bool good = list.count == p->layers;
+    for (uint32_t i = 0; i < list.count; i++)
+        good =
+            good && (p->window == 0 || (hk_array_i32(&list, i) != 0) == hk_layer_has_window(p, i));
+    hk_array_free(&list);
+    if (!good)
+        r->st = hk_fail(r->err, HK_E_UNSUPPORTED, kv->offset,
+                        "key %.*s: layers without a window are not at equal distances",
+                        HK_STR(kv->key));
+}
+
 static void read_windows(struct params_reading *r, struct hk_model_params *p)
 {
+    const struct hk_kv *pattern = find_param(r, HK_KEY_WINDOW_PATTERN);
     p->window = read_count_param(r, HK_KEY_SLIDING_WINDOW, 0);
-    p->whole_every = read_count_param(r, HK_KEY_WINDOW_PATTERN, p->family->whole_every);
+    if (r->st == HK_OK && pattern != NULL && pattern->type == HK_META_BYTES)
+        read_window_list(r, pattern, p);
+    else
+        p->whole_every = read_count_param(r, HK_KEY_WINDOW_PATTERN, p->family->whole_every);
     p->no_rope_every = p->family->no_rope_every;
     if (p->family->tempers)
         p->temperature = read_number_param(r, HK_KEY_TEMPERATURE_SCALE, true, 0);

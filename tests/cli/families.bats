@@ -25,6 +25,7 @@ gemma3-256 less query_pre_attn_scalar
 smollm3 rows
 granite rows
 starcoder2 same
+arcee rows
 nemotron same
 glm4 same
 phi3 same
@@ -192,4 +193,11 @@ sys.stdout.buffer.write(b"".join(struct.pack("<I", (i * i // 7 + i) % 251) for i
         hk-perplexity --ids --ctx 1100 -f --batch 7 --threads 3 --logits few m.hk <ids >/dev/null 2>&1
         assert_same one few
     done
+}
+
+@test "a GGUF may list which layers have a window" {
+    need_shared
+    ids olmo3
+    logits "$FAMILIES/olmo3/olmo3.gguf" listed --activations f32
+    cosine 0.9999 listed "$FAMILIES/olmo3/reference.f32"
 }
