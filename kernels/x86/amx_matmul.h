@@ -151,9 +151,7 @@ static void FN(pack_nvfp4)(const struct tile_product *p, const uint8_t *row, siz
                            size_t count, size_t b, struct rows *out)
 {
     size_t blocks = p->a->blocks - b < 4 ? p->a->blocks - b : 4;
-    for (size_t r = 0; r < count; r++)
-        pack_nvfp4(p->packed, out, r, row + r * row_bytes, b, blocks);
-    transpose_small(p->packed, out, 4);
+    pack_nvfp4(p->packed, out, row + b / 2 * sizeof(struct hk_nvfp4), row_bytes, count, blocks);
 }
 
 MATMUL(nvfp4, NVFP4, nvfp4)

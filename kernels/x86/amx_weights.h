@@ -42,56 +42,28 @@ ALWAYS void transpose_codes(const struct packed *p, size_t column, __m512i v[16]
 
 /* ---- blocks of 32 ---- */
 
-/* COUNT rows at ROW, of which BYTES bytes are wanted, or a copy of them with as many zeros as rows
- * are missing. */
-ALWAYS const uint8_t *sixteen_rows(struct packed *p, const uint8_t *row, size_t *row_bytes,
-                                   size_t bytes, size_t count)
-{
-    if (count == LANES)
-        return row;
-    copy_rows(p->code[0], row, *row_bytes, bytes, count);
-    *row_bytes = bytes;
-    return p->code[0];
-}
-
 /* BLOCKS blocks of COUNT rows at ROW. */
 ALWAYS void pack_small(struct packed *p, struct rows *w, const uint8_t *row, size_t row_bytes,
                        size_t count, size_t blocks, unsigned type, size_t size, struct plan f)
 {
     const struct code_place o = {(uint8_t *)w->pairs, 64, 16 * 64, false,
                                  f.is_signed ? 128 : f.offset};
-    row = sixteen_rows(p, row, &row_bytes, blocks * size, count);
+    row = all_lanes(p->code[0], row, &row_bytes, blocks * size, count);
 #pragma GCC unroll 1
     for (size_t k = 0; k < blocks; k++)
         turn_small(row + k * size, row_bytes, type, &o, k, w->d[k], w->m[k]);
 }
 
-/* Blocks of 32 from B on, which is the first or the third of a block of 64. */
-ALWAYS void pack_nvfp4(struct packed *p, struct rows *w, size_t r, const uint8_t *row, size_t b,
-                       size_t blocks)
+/* The same of nvfp4, whose groups of 16 are pairs. */
+ALWAYS void pack_nvfp4(struct packed *p, struct rows *w, const uint8_t *row, size_t row_bytes,
+                       size_t count, size_t blocks)
 {
-    for (size_t k = 0; k < blocks; k++) {
-        const uint8_t *block = row + (b + k) / 2 * sizeof(struct hk_nvfp4);
-        size_t half = (b + k) % 2;
-        __m256i c = _mm256_sub_epi8(codes_nvfp4(block + 16 * half), _mm256_set1_epi8(12));
-        _mm256_storeu_si256((void *)(p->code[r] + 32 * k), c);
-        for (size_t g = 0; g < 2; g++)
-            w->d[2 * k + g][r] = half_e4m3(block[2 * half + g]);
-    }
-}
-
-/* Codes of blocks of 4 * WIDE columns to pairs of them, 256 columns or 128. */
-ALWAYS void transpose_small(const struct packed *p, struct rows *w, size_t wide)
-{
+    const size_t size = sizeof(struct hk_nvfp4);
+    row = all_lanes(p->code[0], row, &row_bytes, blocks / 2 * size, count);
 #pragma GCC unroll 1
-    for (size_t g = 0; g < wide / 2; g++) {
-        __m512i v[16];
-        transpose_codes(p, 64 * g, v);
-#pragma GCC unroll 16
-        for (size_t k = 0; k < 16; k++) {
-            size_t pair = (16 * g + k) / (2 * wide), at = k % (2 * wide);
-            _mm512_store_si512(w->pairs[pair][at / wide * 2 * wide + at % wide], v[k]);
-        }
+    for (size_t k = 0; k < blocks; k++) {
+        const struct code_place o = {(uint8_t *)w->pairs[k], 64, 8 * 64, false, 12};
+        turn_nvfp4(row + k / 2 * size, row_bytes, k % 2, &o, 0, w->d[2 * k], w->d[2 * k + 1]);
     }
 }
 
@@ -118,7 +90,7 @@ ALWAYS void pack_turned(struct packed *p, struct rows *w, const uint8_t *row, si
                         size_t count, unsigned type, size_t size, struct turned *s)
 {
     const struct code_place o = {(uint8_t *)w->low, 64, 8 * 64, false, 0};
-    row = sixteen_rows(p, row, &row_bytes, size, count);
+    row = all_lanes(p->code[0], row, &row_bytes, size, count);
     turn_super(row, row_bytes, type, &o, s, w->d[0], w->m[0]);
 }
 

@@ -36,58 +36,38 @@ ALWAYS void small_rows(const struct product *p, size_t row, size_t count, unsign
     }
 }
 
-/* Blocks [B, B + BLOCKS) of 32 of nvfp4's ROW as row R of the tile. */
-ALWAYS void tile_small_row(struct tile *tile, size_t r, const uint8_t *row, size_t b, size_t blocks,
-                           small_fn *codes)
-{
-    for (size_t k = 0; k < blocks; k++) {
-        const uint8_t *block = row + (b + k) / 2 * sizeof(struct hk_nvfp4);
-        size_t half = (b + k) % 2;
-        _mm256_store_si256((void *)(tile->row[r] + 32 * k), codes(block + half * 16));
-        for (size_t g = 0; g < 2; g++)
-            tile->d[2 * k + g][r] = half_e4m3(block[2 * half + g]);
-    }
-}
-
 /* BLOCKS blocks of 32 of LANES rows at W as rows FIRST.. of the tile; as many bytes at NEXT are
  * fetched meanwhile. */
 ALWAYS void turn_small_rows(struct tile *tile, const uint8_t *w, size_t stride, const uint8_t *next,
-                            size_t first, size_t blocks, unsigned type, size_t size, struct form f)
+                            size_t first, size_t blocks, unsigned type, size_t bytes, struct form f)
 {
     const bool planes = f.is_signed && !WIDE_SUMS;
-    const size_t each = sizeof tile->code[0];
-    const struct code_place o = {(uint8_t *)tile->code + 4 * first, each, (planes ? 16 : 8) * each,
-                                 planes, 0};
+    const size_t each = sizeof tile->code[0], fours = planes ? 16 : f.two_scales ? 4 : 8;
+    const struct code_place o = {(uint8_t *)tile->code + 4 * first, each, fours * each, planes, 0};
 #pragma GCC unroll 1
-    for (size_t k = 0; k < blocks; k++, next += LANES * size) {
-        fetch(next, LANES * size, true);
-        turn_small(w + k * size, stride, type, &o, k, tile->d[k] + first, tile->m[k] + first);
+    for (size_t k = 0; k < blocks; k++, next += LANES * bytes) {
+        fetch(next, LANES * bytes, true);
+        if (f.two_scales)
+            turn_nvfp4(w + k / 2 * 2 * bytes, stride, k % 2, &o, 2 * k, tile->d[2 * k] + first,
+                       tile->d[2 * k + 1] + first);
+        else
+            turn_small(w + k * bytes, stride, type, &o, k, tile->d[k] + first, tile->m[k] + first);
     }
 }
 
 ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
-                       unsigned type, size_t size, struct form f, small_fn *codes,
-                       tile_fn *multiply)
+                       unsigned type, size_t size, struct form f, tile_fn *multiply)
 {
+    const size_t bytes = f.two_scales ? size / 2 : size; /* of 32 columns */
     struct place o = {p->y + row, p->stride, count, true};
     const uint8_t *next = p->w->data + (row + TILE_ROWS) * p->row_bytes;
     for (size_t b = 0; b < p->a->blocks; b += 8) {
         size_t blocks = smaller_size(8, p->a->blocks - b);
-        if (f.two_scales) {
-            for (size_t r = 0; r < count; r++)
-                tile_small_row(tile, r, p->w->data + (row + r) * p->row_bytes, b, blocks, codes);
-            transpose_tile(tile, blocks, f.is_signed);
-        }
-        for (size_t r = 0; !f.two_scales && r < count; r += LANES) {
-            const uint8_t *w = p->w->data + (row + r) * p->row_bytes + b * size;
+        for (size_t r = 0; r < count; r += LANES, next += LANES * blocks * bytes) {
             size_t apart = p->row_bytes;
-            if (count - r < LANES) {
-                apart = blocks * size;
-                copy_rows(tile->row[0], w, p->row_bytes, apart, count - r);
-                w = tile->row[0];
-            }
-            turn_small_rows(tile, w, apart, next, r, blocks, type, size, f);
-            next += LANES * blocks * size;
+            const uint8_t *w = all_lanes(tile->row[0], p->w->data + (row + r) * apart + b * bytes,
+                                         &apart, blocks * bytes, count - r);
+            turn_small_rows(tile, w, apart, next, r, blocks, type, bytes, f);
         }
         multiply(tile, p->a, b, blocks, f.offset, &o);
         o.first = false;
@@ -132,7 +112,7 @@ ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form 
                 continue;                                                                          \
             }                                                                                      \
             tile_clear(scratch, count);                                                            \
-            small_tile(&p, r, count, scratch, HKK_##SYMBOL, size, f, codes_##type, FN(multiply));  \
+            small_tile(&p, r, count, scratch, HKK_##SYMBOL, size, f, FN(multiply));                \
         }                                                                                          \
     }
 
@@ -182,16 +162,11 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
             transpose_tile(tile, 8, f.is_signed);
             transpose_tile_scales(tile, f);
         }
-        for (size_t r = 0; is_turned(type) && r < count; r += LANES) {
-            const uint8_t *w = p->w->data + (row + r) * p->row_bytes + b * size;
+        for (size_t r = 0; is_turned(type) && r < count; r += LANES, next += LANES * size) {
             size_t apart = p->row_bytes;
-            if (count - r < LANES) {
-                apart = size;
-                copy_rows(tile->row[0], w, p->row_bytes, apart, count - r);
-                w = tile->row[0];
-            }
+            const uint8_t *w = all_lanes(tile->row[0], p->w->data + (row + r) * apart + b * size,
+                                         &apart, size, count - r);
             fetch(next, LANES * size, true);
-            next += LANES * size;
             turn_super_rows(tile, w, apart, r, type, f);
         }
         multiply(tile, p->a, b, 1, f.offset, &o);

@@ -33,14 +33,18 @@ struct turned {
     lanes scale[8], min[8];
 };
 
-/* COUNT rows of BYTES bytes, fewer than LANES, as LANES rows at TO; those that are not there are
- * zeros. */
-static inline void copy_rows(uint8_t *to, const uint8_t *w, size_t row_bytes, size_t bytes,
-                             size_t count)
+/* COUNT rows at W, APART from each other, of which BYTES bytes are wanted; if they are fewer than
+ * LANES, a copy at TO of as many, with zeros for those that are not there. */
+static inline const uint8_t *all_lanes(uint8_t *to, const uint8_t *w, size_t *apart, size_t bytes,
+                                       size_t count)
 {
+    if (count >= LANES)
+        return w;
     memset(to, 0, LANES * bytes);
     for (size_t r = 0; r < count; r++)
-        memcpy(to + r * bytes, w + r * row_bytes, bytes);
+        memcpy(to + r * bytes, w + r * *apart, bytes);
+    *apart = bytes;
+    return to;
 }
 
 /* ---- blocks of 32 ---- */
@@ -113,6 +117,24 @@ ALWAYS void turn_small(const uint8_t *p, size_t stride, unsigned type, const str
             for (size_t k = 0; k < 4; k++)
                 put_codes(o, g, 4 * h + k, l_minus(v[k], l_bytes(-128)));
         }
+    }
+}
+
+/* Two groups of 16 of each row's block of nvfp4 at P, the first two or with HALF the others, of
+ * which eight bytes have low and high nibbles: groups G and G + 1, whose scales go to D and E. */
+ALWAYS void turn_nvfp4(const uint8_t *p, size_t stride, size_t half, const struct code_place *o,
+                       size_t g, float *d, float *e)
+{
+    const lanes low = l_bytes(15), table = l_table(e2m1_codes);
+    const lanes scales = l_words(p, stride);
+    lanes v[4];
+    r_store(d, l_e4m3(half == 0 ? scales : l_right_32(scales, 16)));
+    r_store(e, l_e4m3(l_right_32(scales, half == 0 ? 8 : 24)));
+    turn_16_bytes(p + 4 + 16 * half, stride, v);
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; k++) {
+        put_codes(o, g + k / 2, k % 2, l_look_up(table, l_and(v[k], low)));
+        put_codes(o, g + k / 2, 2 + k % 2, l_look_up(table, l_and(l_right(v[k], 4), low)));
     }
 }
 
@@ -199,6 +221,38 @@ ALWAYS void turn_two_bits(const uint8_t *qs, const uint8_t *qh, size_t stride,
                 }
         }
     }
+}
+
+/* The first base-3 digit of each byte, a fraction of 256; what remains of it. */
+ALWAYS lanes next_digit(lanes *x)
+{
+    lanes digit = l_plus(l_above(*x, 85), l_above(*x, 170));
+    *x = l_plus(*x, l_plus(*x, *x));
+    return digit;
+}
+
+ALWAYS void turn_tq1_0(const uint8_t *p, size_t stride, const struct code_place *o)
+{
+    lanes v[4];
+#pragma GCC unroll 1
+    for (size_t s = 0; s < 2; s++) {
+        turn_16_bytes(p + 16 * s, stride, v);
+#pragma GCC unroll 5
+        for (size_t n = 0; n < 5; n++)
+#pragma GCC unroll 4
+            for (size_t k = 0; k < 4; k++)
+                put_codes(o, n, 4 * s + k, next_digit(v + k));
+    }
+    turn_16_bytes(p + 32, stride, v);
+#pragma GCC unroll 5
+    for (size_t n = 0; n < 5; n++)
+#pragma GCC unroll 4
+        for (size_t k = 0; k < 4; k++)
+            put_codes(o, 5 + n / 2, 4 * (n % 2) + k, next_digit(v + k));
+    v[0] = l_words(p + 48, stride);
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; k++)
+        put_codes(o, 7, 4 + k, next_digit(v));
 }
 
 /* ---- their scales ---- */
@@ -321,6 +375,7 @@ ALWAYS bool is_turned(unsigned type)
     case HKK_Q5_K:
     case HKK_Q6_K:
     case HKK_IQ4_XS:
+    case HKK_TQ1_0:
     case HKK_TQ2_0:
         return true;
     default:
@@ -359,9 +414,12 @@ ALWAYS void turn_super(const uint8_t *p, size_t stride, unsigned type, const str
             turn_nibbles(p + 8 + 16 * g, stride, iq4_nl_codes, o, g, 0, g, 4);
         turn_iq4_xs_scales(p, stride, s, d);
         break;
-    default: /* tq2_0 */
-        turn_two_bits(p, NULL, stride, o);
-        r_store(d, l_half(l_right_32(l_words(p + 62, stride), 16)));
+    default: /* tq1_0, tq2_0 */
+        if (type == HKK_TQ1_0)
+            turn_tq1_0(p, stride, o);
+        else
+            turn_two_bits(p, NULL, stride, o);
+        r_store(d, l_half(l_right_32(l_words(p + (type == HKK_TQ1_0 ? 50 : 62), stride), 16)));
 #pragma GCC unroll 8
         for (int j = 0; j < 8; j++)
             s->scale[j] = l_dwords(0x00010001);

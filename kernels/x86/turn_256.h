@@ -120,6 +120,18 @@ ALWAYS lanes l_times(lanes x, lanes y)
     return _mm256_mullo_epi16(x, y);
 }
 
+/* Of bytes. */
+ALWAYS lanes l_plus(lanes x, lanes y)
+{
+    return _mm256_add_epi8(x, y);
+}
+
+/* 1 in the bytes above N, else 0. */
+ALWAYS lanes l_above(lanes x, int n)
+{
+    return _mm256_min_epu8(_mm256_subs_epu8(x, l_bytes(n)), l_bytes(1));
+}
+
 ALWAYS void l_store(void *p, lanes x)
 {
     _mm256_store_si256(p, x);
@@ -137,6 +149,12 @@ ALWAYS reals l_half(lanes x)
 ALWAYS reals l_e8m0(lanes x)
 {
     return e8m0_8(_mm256_and_si256(x, _mm256_set1_epi32(255)));
+}
+
+/* half_e4m3() of them. */
+ALWAYS reals l_e4m3(lanes x)
+{
+    return e4m3_8(x);
 }
 
 ALWAYS void r_store(float *p, reals x)

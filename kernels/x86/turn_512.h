@@ -105,6 +105,16 @@ ALWAYS lanes l_times(lanes x, lanes y)
     return _mm512_mullo_epi16(x, y);
 }
 
+ALWAYS lanes l_plus(lanes x, lanes y)
+{
+    return _mm512_add_epi8(x, y);
+}
+
+ALWAYS lanes l_above(lanes x, int n)
+{
+    return _mm512_min_epu8(_mm512_subs_epu8(x, l_bytes(n)), l_bytes(1));
+}
+
 ALWAYS void l_store(void *p, lanes x)
 {
     _mm512_store_si512(p, x);
@@ -118,6 +128,11 @@ ALWAYS reals l_half(lanes x)
 ALWAYS reals l_e8m0(lanes x)
 {
     return e8m0_16(x);
+}
+
+ALWAYS reals l_e4m3(lanes x)
+{
+    return e4m3_16(x);
 }
 
 ALWAYS void r_store(float *p, reals x)
