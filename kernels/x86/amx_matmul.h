@@ -36,7 +36,7 @@ static const struct shape small = {&tiles_of_64, 256, 8, GROUPS, FN(small_chunk)
 static inline size_t work_bytes(size_t n)
 {
     size_t max = up_to(n < MAX_TOKENS ? n : MAX_TOKENS, 32);
-    return GROUPS * (sizeof(struct rows) + max * 16 * sizeof(float)) + sizeof(struct packed);
+    return GROUPS * (sizeof(struct rows) + max * 16 * sizeof(float)) + sizeof(struct some_rows);
 }
 
 /* GROUPS groups of rows from ROW on, of which COUNT rows exist. */
@@ -48,10 +48,8 @@ static inline void chunk_of_rows(struct tile_product *p, const struct hkk_matrix
     for (size_t b = 0; b < blocks; b += shape->span) {
         for (size_t g = 0; g < p->groups; g++) {
             size_t some = count - 16 * g < 16 ? count - 16 * g : 16;
-            if (some < 16 || blocks - b < shape->span) {
+            if (some < 16 || blocks - b < shape->span)
                 memset(p->rows + g, 0, sizeof *p->rows);
-                memset(p->packed, 0, sizeof *p->packed);
-            }
             pack(p, w->data + (row + 16 * g) * row_bytes, row_bytes, some, b, p->rows + g);
         }
         p->out.first = b == 0;
@@ -68,8 +66,8 @@ static __attribute__((noinline)) void FN(tiles)(struct tile_product *p, const st
                                                 pack_fn *pack)
 {
     p->rows = (void *)scratch;
-    p->packed = (void *)(p->rows + GROUPS);
-    p->out.making = (void *)(p->packed + 1);
+    p->copy = (void *)(p->rows + GROUPS);
+    p->out.making = (void *)(p->copy + 1);
     p->out.tiles = p->s.tiles;
     memset(p->rows, 0, GROUPS * sizeof *p->rows);
     stored();
@@ -126,7 +124,7 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
     {                                                                                              \
         const struct plan f = {__VA_ARGS__};                                                       \
         size_t blocks = p->a->blocks - b < 8 ? p->a->blocks - b : 8;                               \
-        pack_small(p->packed, out, row + b * sizeof(struct hk_##type), row_bytes, count, blocks,   \
+        pack_small(p->copy, out, row + b * sizeof(struct hk_##type), row_bytes, count, blocks,     \
                    HKK_##SYMBOL, sizeof(struct hk_##type), f);                                     \
     }                                                                                              \
     MATMUL(type, SYMBOL, shape)
@@ -151,7 +149,7 @@ static void FN(pack_nvfp4)(const struct tile_product *p, const uint8_t *row, siz
                            size_t count, size_t b, struct rows *out)
 {
     size_t blocks = p->a->blocks - b < 4 ? p->a->blocks - b : 4;
-    pack_nvfp4(p->packed, out, row + b / 2 * sizeof(struct hk_nvfp4), row_bytes, count, blocks);
+    pack_nvfp4(p->copy, out, row + b / 2 * sizeof(struct hk_nvfp4), row_bytes, count, blocks);
 }
 
 MATMUL(nvfp4, NVFP4, nvfp4)
@@ -164,13 +162,7 @@ MATMUL(nvfp4, NVFP4, nvfp4)
         const size_t size = sizeof(struct hk_##type);                                              \
         struct turned s;                                                                           \
         row += b * size;                                                                           \
-        if (is_turned(HKK_##SYMBOL)) {                                                             \
-            pack_turned(p->packed, out, row, row_bytes, count, HKK_##SYMBOL, size, &s);            \
-        } else {                                                                                   \
-            for (size_t r = 0; r < count; r++)                                                     \
-                pack_super(p->packed, out, r, row + r * row_bytes, f, codes_##type);               \
-            transpose_super(p->packed, out, &s);                                                   \
-        }                                                                                          \
+        pack_super(p->copy, out, row, row_bytes, count, HKK_##SYMBOL, size, &s);                   \
         scale_super(out, &s, f);                                                                   \
     }                                                                                              \
     MATMUL(type, SYMBOL, shape)

@@ -19,7 +19,7 @@ struct tile_product {
     const struct hkk_acts *a;
     struct tokens s;   /* of A, or some of them */
     struct rows *rows; /* of GROUPS */
-    struct packed *packed;
+    struct some_rows *copy;
     struct results out;
     size_t groups;
 };

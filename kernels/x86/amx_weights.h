@@ -7,7 +7,7 @@
 #include "kernels/x86/amx_tiles.h"
 #include "kernels/x86/turn_512.h"
 
-#include "kernels/x86/turn.h"
+#include "kernels/x86/turn_super.h"
 
 /* What a type's codes are, and whether products of value and scale need a second byte. */
 struct plan {
@@ -26,40 +26,26 @@ struct rows { /* 256 columns; of nvfp4 128 */
     float d[8][16], m[8][16]; /* [block][row] */
 };
 
-struct packed { /* rows before they are turned */
-    uint8_t code[16][256];
-    int16_t scale[16][32]; /* scales of 16 groups, then minimums */
-};
-
-/* Sixteen rows of 64 columns from COLUMN on. */
-ALWAYS void transpose_codes(const struct packed *p, size_t column, __m512i v[16])
-{
-#pragma GCC unroll 16
-    for (size_t r = 0; r < 16; r++)
-        v[r] = _mm512_load_si512(p->code[r] + column);
-    transpose_16(v);
-}
-
 /* ---- blocks of 32 ---- */
 
 /* BLOCKS blocks of COUNT rows at ROW. */
-ALWAYS void pack_small(struct packed *p, struct rows *w, const uint8_t *row, size_t row_bytes,
+ALWAYS void pack_small(struct some_rows *copy, struct rows *w, const uint8_t *row, size_t row_bytes,
                        size_t count, size_t blocks, unsigned type, size_t size, struct plan f)
 {
     const struct code_place o = {(uint8_t *)w->pairs, 64, 16 * 64, false,
                                  f.is_signed ? 128 : f.offset};
-    row = all_lanes(p->code[0], row, &row_bytes, blocks * size, count);
+    row = all_lanes(copy, row, &row_bytes, blocks * size, count);
 #pragma GCC unroll 1
     for (size_t k = 0; k < blocks; k++)
         turn_small(row + k * size, row_bytes, type, &o, k, w->d[k], w->m[k]);
 }
 
 /* The same of nvfp4, whose groups of 16 are pairs. */
-ALWAYS void pack_nvfp4(struct packed *p, struct rows *w, const uint8_t *row, size_t row_bytes,
+ALWAYS void pack_nvfp4(struct some_rows *copy, struct rows *w, const uint8_t *row, size_t row_bytes,
                        size_t count, size_t blocks)
 {
     const size_t size = sizeof(struct hk_nvfp4);
-    row = all_lanes(p->code[0], row, &row_bytes, blocks / 2 * size, count);
+    row = all_lanes(copy, row, &row_bytes, blocks / 2 * size, count);
 #pragma GCC unroll 1
     for (size_t k = 0; k < blocks; k++) {
         const struct code_place o = {(uint8_t *)w->pairs[k], 64, 8 * 64, false, 12};
@@ -69,28 +55,12 @@ ALWAYS void pack_nvfp4(struct packed *p, struct rows *w, const uint8_t *row, siz
 
 /* ---- super-blocks ---- */
 
-ALWAYS void pack_super(struct packed *p, struct rows *w, size_t r, const uint8_t *block,
-                       struct plan f, super_fn *codes)
-{
-    struct codes s;
-    codes(block, &s);
-#pragma GCC unroll 8
-    for (size_t j = 0; j < 8; j++)
-        _mm256_storeu_si256((void *)(p->code[r] + 32 * j), s.c[j]);
-    _mm256_storeu_si256((void *)p->scale[r], s.scale);
-    w->d[0][r] = s.d;
-    if (f.minimums) {
-        _mm256_storeu_si256((void *)(p->scale[r] + 16), s.min);
-        w->m[0][r] = -s.dmin;
-    }
-}
-
-/* The same of COUNT rows at ROW at once. */
-ALWAYS void pack_turned(struct packed *p, struct rows *w, const uint8_t *row, size_t row_bytes,
-                        size_t count, unsigned type, size_t size, struct turned *s)
+/* The super-block of COUNT rows at ROW. */
+ALWAYS void pack_super(struct some_rows *copy, struct rows *w, const uint8_t *row, size_t row_bytes,
+                       size_t count, unsigned type, size_t size, struct turned *s)
 {
     const struct code_place o = {(uint8_t *)w->low, 64, 8 * 64, false, 0};
-    row = all_lanes(p->code[0], row, &row_bytes, size, count);
+    row = all_lanes(copy, row, &row_bytes, size, count);
     turn_super(row, row_bytes, type, &o, s, w->d[0], w->m[0]);
 }
 
@@ -131,28 +101,6 @@ ALWAYS void scale_group(struct rows *w, size_t g, __m512i pair, int upper, struc
         __m512i even = _mm512_sub_epi16(_mm512_unpacklo_epi8(code, zero), offset);
         __m512i odd = _mm512_sub_epi16(_mm512_unpackhi_epi8(code, zero), offset);
         put_code_words(w, k, _mm512_mullo_epi16(even, a), _mm512_mullo_epi16(odd, b), f.high);
-    }
-}
-
-/* From packed rows to codes with rows in lanes. */
-ALWAYS void transpose_super(const struct packed *p, struct rows *w, struct turned *s)
-{
-    __m512i v[16];
-#pragma GCC unroll 1
-    for (size_t g = 0; g < 4; g++) {
-        transpose_codes(p, 64 * g, v);
-#pragma GCC unroll 16
-        for (size_t k = 0; k < 16; k++)
-            _mm512_store_si512(w->low[16 * g + k], v[k]);
-    }
-#pragma GCC unroll 16
-    for (size_t r = 0; r < 16; r++)
-        v[r] = _mm512_loadu_si512(p->scale[r]);
-    transpose_16(v);
-#pragma GCC unroll 8
-    for (size_t j = 0; j < 8; j++) {
-        s->scale[j] = v[j];
-        s->min[j] = v[8 + j];
     }
 }
 

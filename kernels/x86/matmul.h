@@ -65,7 +65,7 @@ ALWAYS void small_tile(const struct product *p, size_t row, size_t count, struct
         size_t blocks = smaller_size(8, p->a->blocks - b);
         for (size_t r = 0; r < count; r += LANES, next += LANES * blocks * bytes) {
             size_t apart = p->row_bytes;
-            const uint8_t *w = all_lanes(tile->row[0], p->w->data + (row + r) * apart + b * bytes,
+            const uint8_t *w = all_lanes(&tile->copy, p->w->data + (row + r) * apart + b * bytes,
                                          &apart, blocks * bytes, count - r);
             turn_small_rows(tile, w, apart, next, r, blocks, type, bytes, f);
         }
@@ -147,24 +147,14 @@ ALWAYS void super_rows(const struct product *p, size_t row, size_t count, size_t
 }
 
 ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct tile *tile,
-                       unsigned type, size_t size, struct form f, super_fn *codes,
-                       tile_fn *multiply)
+                       unsigned type, size_t size, struct form f, tile_fn *multiply)
 {
     struct place o = {p->y + row, p->stride, count, true};
     const uint8_t *next = p->w->data + (row + TILE_ROWS) * p->row_bytes;
     for (size_t b = 0; b < p->a->blocks; b++) {
-        for (size_t r = 0; !is_turned(type) && r < count; r++) {
-            struct codes s;
-            codes(p->w->data + (row + r) * p->row_bytes + b * size, &s);
-            tile_super_row(tile, r, &s, f);
-        }
-        if (!is_turned(type)) {
-            transpose_tile(tile, 8, f.is_signed);
-            transpose_tile_scales(tile, f);
-        }
-        for (size_t r = 0; is_turned(type) && r < count; r += LANES, next += LANES * size) {
+        for (size_t r = 0; r < count; r += LANES, next += LANES * size) {
             size_t apart = p->row_bytes;
-            const uint8_t *w = all_lanes(tile->row[0], p->w->data + (row + r) * apart + b * size,
+            const uint8_t *w = all_lanes(&tile->copy, p->w->data + (row + r) * apart + b * size,
                                          &apart, size, count - r);
             fetch(next, LANES * size, true);
             turn_super_rows(tile, w, apart, r, type, f);
@@ -193,7 +183,7 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
                 continue;                                                                          \
             }                                                                                      \
             tile_clear(scratch, count);                                                            \
-            super_tile(&p, r, count, scratch, HKK_##SYMBOL, size, f, codes_##type, FN(multiply));  \
+            super_tile(&p, r, count, scratch, HKK_##SYMBOL, size, f, FN(multiply));                \
         }                                                                                          \
     }
 

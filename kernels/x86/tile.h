@@ -5,13 +5,12 @@
 #define HKK_X86_TILE_H
 
 #include "kernels/tmpl/level.h"
-#include "kernels/x86/turn.h"
+#include "kernels/x86/turn_super.h"
 
 enum { TILE_ROWS = 16 * REGS, TILE_COLS = 256 };
 
 struct tile {
-    uint8_t row[TILE_ROWS][TILE_COLS]; /* before they are turned */
-    int16_t scales[TILE_ROWS][16], mins[TILE_ROWS][16];
+    struct some_rows copy;
     /* [group of 32][plane][four columns][register][row][column]; eight-bit codes have two planes of
      * four bits, the lower one first, where sums are of 16 bits. */
     uint8_t code[8 * 2 * 8][REGS][64];
@@ -24,57 +23,6 @@ struct tile {
     const int16_t *sums_of_16; /* nvfp4: of all tokens' q */
 };
 
-/* Eight rows of 32 bytes, STRIDE bytes apart, to eight registers of four columns. */
-ALWAYS void transpose_8(const void *rows, size_t stride, __m256i out[8])
-{
-    const uint8_t *row = rows;
-    __m256i v[8], w[8];
-    for (int r = 0; r < 8; r++)
-        v[r] = load32(row + (size_t)r * stride);
-    for (int r = 0; r < 8; r += 2) {
-        w[r] = _mm256_unpacklo_epi32(v[r], v[r + 1]);
-        w[r + 1] = _mm256_unpackhi_epi32(v[r], v[r + 1]);
-    }
-    for (int r = 0; r < 8; r += 4) {
-        v[r] = _mm256_unpacklo_epi64(w[r], w[r + 2]);
-        v[r + 1] = _mm256_unpackhi_epi64(w[r], w[r + 2]);
-        v[r + 2] = _mm256_unpacklo_epi64(w[r + 1], w[r + 3]);
-        v[r + 3] = _mm256_unpackhi_epi64(w[r + 1], w[r + 3]);
-    }
-    for (int r = 0; r < 4; r++) {
-        out[r] = _mm256_permute2x128_si256(v[r], v[r + 4], 0x20);
-        out[r + 4] = _mm256_permute2x128_si256(v[r], v[r + 4], 0x31);
-    }
-}
-
-/* Eight rows' lanes among those of all: the H-th eight. */
-ALWAYS void store_eight(void *all, size_t h, __m256i x)
-{
-    _mm256_store_si256((void *)((char *)all + 32 * h), x);
-}
-
-/* Turn GROUPS groups of 32 columns; of signed codes, after adding 128, two planes where sums are of
- * 16 bits. */
-ALWAYS void transpose_tile(struct tile *tile, size_t groups, bool is_signed)
-{
-    const __m256i low = _mm256_set1_epi8(15), top = _mm256_set1_epi8((char)0x80);
-    for (size_t g = 0; g < groups; g++)
-        for (size_t h = 0; h < TILE_ROWS / 8; h++) {
-            __m256i v[8];
-            transpose_8(tile->row[8 * h] + 32 * g, TILE_COLS, v);
-            for (size_t k = 0; k < 8; k++) {
-                __m256i u = is_signed ? _mm256_xor_si256(v[k], top) : v[k];
-                if (!is_signed || WIDE_SUMS) {
-                    store_eight(tile->code[8 * g + k], h, u);
-                    continue;
-                }
-                store_eight(tile->code[16 * g + k], h, _mm256_and_si256(u, low));
-                u = _mm256_and_si256(_mm256_srli_epi16(u, 4), low);
-                store_eight(tile->code[16 * g + 8 + k], h, u);
-            }
-        }
-}
-
 /* Sums of WIDE_SUMS that fit 16 bits are scaled by a product of 16 bits. */
 ALWAYS bool fits_16(struct form f)
 {
@@ -82,20 +30,6 @@ ALWAYS bool fits_16(struct form f)
 }
 
 /* One of each lane's two numbers, as scales. */
-ALWAYS __m256i one_of_two(__m256i pair, bool upper, struct form f)
-{
-    const __m256i words = _mm256_set1_epi32(0xffff);
-    __m256i low = upper ? _mm256_srli_epi32(pair, 16) : _mm256_and_si256(pair, words);
-    if (fits_16(f))
-        return low;
-    if (WIDE_SUMS)
-        return _mm256_srai_epi32(_mm256_slli_epi32(low, 16), 16);
-    if (f.is_signed && upper)
-        low = _mm256_and_si256(_mm256_slli_epi32(low, 4), words);
-    return _mm256_or_si256(low, _mm256_slli_epi32(low, 16));
-}
-
-/* The same of lanes. */
 ALWAYS lanes scale_of_two(lanes pair, bool upper, struct form f)
 {
     lanes low = upper ? l_right_32(pair, 16) : l_and(pair, l_dwords(0xffff));
@@ -129,40 +63,6 @@ ALWAYS void turn_super_rows(struct tile *tile, const uint8_t *p, size_t stride, 
         if (f.minimums)
             l_store((int32_t *)tile->min[j] + first, s.min[j]);
     }
-}
-
-/* Turn the scales and minimums of a super-block. */
-ALWAYS void transpose_tile_scales(struct tile *tile, struct form f)
-{
-    const __m256i offset = _mm256_set1_epi16((short)(f.is_signed ? -128 : -f.offset));
-    for (size_t h = 0; h < TILE_ROWS / 8; h++) {
-        __m256i v[8];
-        transpose_8(tile->scales[8 * h], sizeof tile->scales[0], v);
-        for (size_t j = 0; j < 8; j++) {
-            store_eight(tile->scale[2 * j], h, one_of_two(v[j], false, f));
-            store_eight(tile->scale[2 * j + 1], h, one_of_two(v[j], true, f));
-            if (f.is_signed || f.offset != 0)
-                store_eight(tile->offset[j], h, _mm256_mullo_epi16(v[j], offset));
-        }
-        if (!f.minimums)
-            continue;
-        transpose_8(tile->mins[8 * h], sizeof tile->mins[0], v);
-        for (size_t j = 0; j < 8; j++)
-            store_eight(tile->min[j], h, v[j]);
-    }
-}
-
-/* The codes, scales and minimums of one super-block as row R. */
-ALWAYS void tile_super_row(struct tile *tile, size_t r, const struct codes *s, struct form f)
-{
-    for (int j = 0; j < 8; j++)
-        _mm256_store_si256((void *)(tile->row[r] + 32 * j), s->c[j]);
-    _mm256_store_si256((void *)tile->scales[r], s->scale);
-    if (f.minimums)
-        _mm256_store_si256((void *)tile->mins[r], s->min);
-    tile->d[0][r] = s->d;
-    if (f.minimums)
-        tile->m[0][r] = -s->dmin;
 }
 
 ALWAYS ints four_columns(const void *q)

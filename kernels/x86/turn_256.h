@@ -132,6 +132,24 @@ ALWAYS lanes l_above(lanes x, int n)
     return _mm256_min_epu8(_mm256_subs_epu8(x, l_bytes(n)), l_bytes(1));
 }
 
+/* Four bytes at P + AT of each lane, by loads, which take less time than a gather on Zen 3. */
+ALWAYS lanes l_gather(const uint8_t *p, lanes at)
+{
+    uint32_t i[LANES];
+    _mm256_storeu_si256((void *)i, at);
+    return _mm256_setr_epi32((int)load_le32(p + i[0]), (int)load_le32(p + i[1]),
+                             (int)load_le32(p + i[2]), (int)load_le32(p + i[3]),
+                             (int)load_le32(p + i[4]), (int)load_le32(p + i[5]),
+                             (int)load_le32(p + i[6]), (int)load_le32(p + i[7]));
+}
+
+/* Of bytes: X + Y, or X - Y where BITS have BIT. */
+ALWAYS lanes l_plus_or_minus(lanes x, lanes y, lanes bits, lanes bit)
+{
+    lanes is = _mm256_cmpeq_epi8(_mm256_and_si256(bits, bit), bit);
+    return _mm256_add_epi8(x, _mm256_sub_epi8(_mm256_xor_si256(y, is), is));
+}
+
 ALWAYS void l_store(void *p, lanes x)
 {
     _mm256_store_si256(p, x);
@@ -165,6 +183,11 @@ ALWAYS void r_store(float *p, reals x)
 ALWAYS reals r_negative(reals x)
 {
     return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
+}
+
+ALWAYS reals r_times(reals x, float y)
+{
+    return _mm256_mul_ps(x, _mm256_set1_ps(y));
 }
 
 #endif

@@ -115,6 +115,21 @@ ALWAYS lanes l_above(lanes x, int n)
     return _mm512_min_epu8(_mm512_subs_epu8(x, l_bytes(n)), l_bytes(1));
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
+ALWAYS lanes l_gather(const uint8_t *p, lanes at)
+{
+    return _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, at, p, 1);
+}
+
+#pragma GCC diagnostic pop
+
+ALWAYS lanes l_plus_or_minus(lanes x, lanes y, lanes bits, lanes bit)
+{
+    return _mm512_mask_sub_epi8(_mm512_add_epi8(x, y), _mm512_test_epi8_mask(bits, bit), x, y);
+}
+
 ALWAYS void l_store(void *p, lanes x)
 {
     _mm512_store_si512(p, x);
@@ -143,6 +158,11 @@ ALWAYS void r_store(float *p, reals x)
 ALWAYS reals r_negative(reals x)
 {
     return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
+}
+
+ALWAYS reals r_times(reals x, float y)
+{
+    return _mm512_mul_ps(x, _mm512_set1_ps(y));
 }
 
 #endif
