@@ -1,5 +1,5 @@
-/* Tiles of AMX: their shapes. The macros of the compiler take
- * numbers of tiles as literals: 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. */
+/* Tiles of AMX: their shapes. The macros of the compiler take numbers of tiles as literals: 0 to 3
+ * are sums, 4 and 5 activations, 6 and 7 weights. */
 #ifndef HKK_X86_AMX_TILES_H
 #define HKK_X86_AMX_TILES_H
 
