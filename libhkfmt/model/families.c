@@ -199,6 +199,17 @@ static const struct hk_family families[] = {
         .config_epsilon = 1e-6,
     },
     {
+        .model_type = "granitemoe",
+        .class_name = "GraniteMoeForCausalLM",
+        .architecture = "granitemoe",
+        .tensors = HK_HAS_EXPERTS,
+        .pairs_in_gguf = true,
+        .config = HK_CONFIG_MULTIPLIERS,
+        .experts_add_up = true,
+        .only_gguf = true,
+        .config_epsilon = 1e-6,
+    },
+    {
         .model_type = "glm4_moe",
         .class_name = "Glm4MoeForCausalLM",
         .architecture = "glm4moe",

@@ -40,6 +40,7 @@ ROWS
 # Those that are read from GGUF files only, and what their logits with rounded activations reach.
 gguf_table() {
     cat <<'ROWS'
+granite-moe 0.99
 gpt-oss 0.99
 gpt-oss-mxfp4 0.99
 ROWS

@@ -139,6 +139,11 @@ static inline void mini_family_keys(struct mini *m)
         {"qwen2moe", "expert_used_count", 3, true},
         {"qwen2moe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
         {"qwen2moe", "expert_shared_feed_forward_length", MINI_SHARED_FFN, true},
+        {"granitemoe", "expert_count", MINI_EXPERTS, true},
+        {"granitemoe", "expert_used_count", 2, true},
+        {"granitemoe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
+        {"granitemoe", "attention.scale", 0.25, false},
+        {"granitemoe", "residual_scale", 0.5, false},
         {"glm4moe", "expert_count", MINI_EXPERTS, true},
         {"glm4moe", "expert_used_count", 2, true},
         {"glm4moe", "expert_feed_forward_length", MINI_EXPERT_FFN, true},
@@ -251,7 +256,9 @@ static inline void mini_experts(struct mini *m, unsigned layer)
         {"ffn_up_exps.weight", MINI_EXPERT_FFN, MINI_WIDTH},
         {"ffn_down_exps.weight", MINI_WIDTH, MINI_EXPERT_FFN},
     };
-    for (size_t i = 0; i < 3 && mini_is_one_of(m, "qwen2moe qwen3moe gpt-oss glm4moe"); i++) {
+    for (size_t i = 0;
+         i < 3 && mini_is_one_of(m, "qwen2moe qwen3moe gpt-oss glm4moe granitemoe granitemoe");
+         i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%u.%s", layer, stacks[i].name);
         mini_stack(m, name, MINI_EXPERTS, stacks[i].rows, stacks[i].cols);
@@ -290,18 +297,19 @@ static inline void mini_layer(struct mini *m, unsigned layer)
         {"ffn_norm.weight", NULL, "olmo2 gpt-oss glm4moe", 0, MINI_WIDTH},
         {"ffn_norm.bias", "starcoder2 nemotron", NULL, 0, MINI_WIDTH},
         {"ffn_gate.weight", NULL,
-         "starcoder2 qwen2moe qwen3moe gpt-oss glm4moe arcee nemotron glm4 phi3", MINI_FFN,
-         MINI_WIDTH},
-        {"ffn_up.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4moe glm4 phi3", MINI_FFN,
+         "starcoder2 qwen2moe qwen3moe gpt-oss glm4moe granitemoe arcee nemotron glm4 phi3",
+         MINI_FFN, MINI_WIDTH},
+        {"ffn_up.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4moe granitemoe glm4 phi3", MINI_FFN,
          MINI_WIDTH},
         {"ffn_up.bias", "starcoder2", NULL, 0, MINI_FFN},
         {"ffn_up.weight", "glm4 phi3", NULL, 2 * MINI_FFN, MINI_WIDTH},
         {"attn_qkv.weight", "phi3", NULL, (MINI_HEADS + 2) * MINI_HEAD, MINI_WIDTH},
-        {"ffn_down.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4moe", MINI_WIDTH, MINI_FFN},
+        {"ffn_down.weight", NULL, "qwen2moe qwen3moe gpt-oss glm4moe granitemoe granitemoe",
+         MINI_WIDTH, MINI_FFN},
         {"ffn_down.bias", "starcoder2", NULL, 0, MINI_WIDTH},
         {"post_ffw_norm.weight", "gemma2 gemma3 olmo2 glm4", NULL, 0, MINI_WIDTH},
-        {"ffn_gate_inp.weight", "qwen2moe qwen3moe gpt-oss glm4moe", NULL, MINI_EXPERTS,
-         MINI_WIDTH},
+        {"ffn_gate_inp.weight", "qwen2moe qwen3moe gpt-oss glm4moe granitemoe granitemoe", NULL,
+         MINI_EXPERTS, MINI_WIDTH},
         {"ffn_gate_inp_shexp.weight", "qwen2moe", NULL, 1, MINI_WIDTH},
         {"ffn_gate_shexp.weight", "qwen2moe glm4moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
         {"ffn_up_shexp.weight", "qwen2moe glm4moe", NULL, MINI_SHARED_FFN, MINI_WIDTH},
