@@ -166,6 +166,8 @@ enum hk_tensor_role {
     HK_ROLE_OUTPUT,
     HK_ROLE_OUTPUT_NORM_BIAS,
     HK_ROLE_ROPE_FACTORS,
+    HK_ROLE_ROPE_SHORT, /* factors of texts within the original context */
+    HK_ROLE_ROPE_LONG,
     /* of each layer */
     HK_ROLE_ATTN_NORM,
     HK_ROLE_ATTN_NORM_BIAS,

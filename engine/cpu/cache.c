@@ -20,10 +20,12 @@ const float *hke_cos_sin_at(const struct hke_cpu *c, int rope, size_t position)
 
 /* Cosine and sine of every pair at POSITION, in the order that hkk_table.rope wants. Computed in
  * double, rounded once. */
-static void compute_cos_sin(const struct hke_rope_table *r, size_t position, float *out)
+static void compute_cos_sin(const struct hke_rope_table *r, size_t most, size_t position,
+                            float *out)
 {
+    const double *frequency = r->far != NULL && most > r->near ? r->far : r->frequency;
     for (size_t i = 0; i < r->pairs; i++) {
-        double angle = (double)position * r->frequency[i];
+        double angle = (double)position * frequency[i];
         float *cosine = r->halves ? out + i : out + 2 * i;
         cosine[0] = (float)(cos(angle) * r->magnitude);
         cosine[r->halves ? r->pairs : 1] = (float)(sin(angle) * r->magnitude);
@@ -58,7 +60,7 @@ static enum hk_status add_span(struct hke_cpu *c, struct hk_error *err)
     float *out = s->cos_sin;
     for (size_t at = 0; at < HKE_BLOCK; at++)
         for (size_t i = 0; i < c->plan->ropes; out += 2 * c->plan->rope[i++].pairs)
-            compute_cos_sin(&c->plan->rope[i], c->spans * HKE_BLOCK + at, out);
+            compute_cos_sin(&c->plan->rope[i], c->opt.positions, c->spans * HKE_BLOCK + at, out);
     c->spans++;
     return HK_OK;
 }

@@ -49,18 +49,28 @@ static void add_caches(struct hke_builder *b)
     }
 }
 
-static enum hk_status add_rope(struct hke_builder *b, const struct hk_rope *rope,
+static double *new_frequencies(struct hke_builder *b, const struct hk_rope *rope,
                                const float *factors)
 {
-    const struct hk_model_params *p = b->params;
-    struct hke_rope_table *r = &b->plan->rope[b->plan->ropes];
-    double *frequency = calloc(p->rope_dims / 2, sizeof *frequency);
-    if (frequency == NULL)
-        return hk_fail_nomem(b->err);
-    hk_rope_frequencies(rope, p->rope_dims, factors, frequency);
-    *r = (struct hke_rope_table){frequency, p->rope_dims / 2, rope->magnitude, p->halves};
-    b->plan->ropes++;
-    return HK_OK;
+    const uint32_t dims = b->params->rope_dims;
+    double *frequency = calloc(dims / 2, sizeof *frequency);
+    if (frequency != NULL)
+        hk_rope_frequencies(rope, dims, factors, frequency);
+    return frequency;
+}
+
+/* FAR: factors of long texts; NULL: those of all are FACTORS. */
+static enum hk_status add_rope(struct hke_builder *b, const struct hk_rope *rope,
+                               const float *factors, const float *far)
+{
+    struct hke_rope_table *r = &b->plan->rope[b->plan->ropes++];
+    *r = (struct hke_rope_table){.frequency = new_frequencies(b, rope, factors),
+                                 .far = far != NULL ? new_frequencies(b, rope, far) : NULL,
+                                 .near = (size_t)rope->original,
+                                 .pairs = b->params->rope_dims / 2,
+                                 .magnitude = rope->magnitude,
+                                 .halves = b->params->halves};
+    return r->frequency != NULL && (far == NULL || r->far != NULL) ? HK_OK : hk_fail_nomem(b->err);
 }
 
 /* That of all layers, and where those with a window turn otherwise, theirs. */
@@ -68,11 +78,14 @@ static enum hk_status add_ropes(struct hke_builder *b)
 {
     const struct hk_model_params *p = b->params;
     const struct hk_rope own = {.kind = HK_ROPE_NONE, .base = p->window_rope_base, .magnitude = 1};
-    enum hk_status st = add_rope(b, &p->rope, b->vector[HK_ROLE_ROPE_FACTORS]);
+    const float *near = b->vector[HK_ROLE_ROPE_SHORT], *far = b->vector[HK_ROLE_ROPE_LONG];
+    const bool both = near != NULL && far != NULL;
+    enum hk_status st =
+        add_rope(b, &p->rope, both ? near : b->vector[HK_ROLE_ROPE_FACTORS], both ? far : NULL);
     if (st != HK_OK || p->window_rope_base == 0 || p->window == 0)
         return st;
     b->window_rope = (int)b->plan->ropes;
-    return add_rope(b, &own, NULL);
+    return add_rope(b, &own, NULL, NULL);
 }
 
 static int rope_of_layer(const struct hke_builder *b, uint32_t layer)
@@ -361,8 +374,10 @@ void hke_plan_free(struct hke_plan **p)
         hke_unbind_weight(&plan->weight[i]);
     for (size_t i = 0; i < plan->vectors; i++)
         free(plan->vector[i]);
-    for (size_t i = 0; i < plan->ropes; i++)
+    for (size_t i = 0; i < plan->ropes; i++) {
         free(plan->rope[i].frequency);
+        free(plan->rope[i].far);
+    }
     free(plan->weight);
     free(plan->vector);
     free(plan->step);

@@ -186,9 +186,12 @@ static inline size_t hke_window_blocks(const struct hke_cache_class *c, size_t b
     return hke_blocks_for(c->window + HKE_REWIND + batch) + 1;
 }
 
-/* Pair i is rotated by frequency[i] radians from one position to the next. */
+/* Pair i is rotated by frequency[i] radians from one position to the next; by FAR[i] where a
+ * sequence may have more than NEAR positions. */
 struct hke_rope_table {
     double *frequency;
+    double *far; /* NULL: there is no difference */
+    size_t near;
     size_t pairs;
     double magnitude; /* of what is rotated */
     bool halves;      /* elements of a pair are PAIRS apart, not neighbours */

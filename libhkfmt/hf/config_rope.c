@@ -5,6 +5,7 @@
  *
  * Kinds are those of transformers; its formulas are the meaning, the keys those of llama.cpp where
  * it has some. What would have to be left out or put otherwise is refused. */
+#include <math.h>
 #include <string.h>
 
 #include "libhkfmt/hf/hf.h"
@@ -94,6 +95,8 @@ static void check_rope_names(struct rope *r)
         "finetuned",
         "llama_4_scaling_beta",
         "max_position_embeddings",
+        "short_factor",
+        "long_factor",
     };
     void *at;
     const size_t count = sizeof known / sizeof *known;
@@ -274,6 +277,30 @@ static void read_yarn_rope(struct rope *r)
     put_yarn_beta(r, "beta_slow", HK_KEY_YARN_BETA_SLOW, slow);
 }
 
+/* ---- longrope ---- */
+
+/* Which list of factors counts follows from the context that a runner is given. */
+static void read_longrope(struct rope *r)
+{
+    if ((r->c->family->tensors & HK_MAY_HAVE_LONGROPE) == 0) {
+        const json_t *type = hk_hf_field(r->o, "rope_type");
+        hk_hf_refuse(r->in, HK_E_UNSUPPORTED, "rope_type",
+                     type != NULL ? type : hk_hf_field(r->o, "type"), "not of this family");
+        return;
+    }
+    read_original_context(r);
+    r->factor = r->c->model.context / r->original;
+    hk_hf_positive(r->in, r->o, "factor", &r->factor);
+    double m = r->factor > 1 && r->original > 1 ? sqrt(1 + log(r->factor) / log(r->original)) : 1;
+    hk_hf_positive(r->in, r->o, "attention_factor", &m);
+    hk_hf_check_longrope(r->in, r->o, r->dims / 2);
+    if (r->in->st != HK_OK)
+        return;
+    put_original_key(r);
+    if (m != 1)
+        put_rope_float(r, HK_KEY_SCALING_ATTN_FACTOR, m);
+}
+
 /* ---- all ---- */
 
 static const struct kind {
@@ -286,8 +313,8 @@ static const struct kind {
     {"dynamic", read_dynamic_rope, NULL},
     {"yarn", read_yarn_rope, NULL},
     {"llama3", read_llama3_rope, NULL},
-    {"longrope", NULL, "not supported, as its factors change with the length of the text"},
-    {"su", NULL, "not supported, as its factors change with the length of the text"},
+    {"longrope", read_longrope, NULL},
+    {"su", read_longrope, NULL},
     {"mrope", NULL, "not supported, as its positions have several dimensions"},
     {"proportional", NULL, "not supported"},
 };

@@ -40,7 +40,7 @@ static enum hk_status refuse_params(const struct hk_model_params *p, struct hk_e
         return refuse_key_value(p, HK_KEY_YARN_EXT_FACTOR, r->ext_factor, err);
     if (r->yarn_attn_factor != 1)
         return refuse_key_value(p, HK_KEY_YARN_ATTN_FACTOR, r->yarn_attn_factor, err);
-    if (!yarn && r->attn_factor != 1)
+    if (!yarn && r->attn_factor != 1 && (p->family->tensors & HK_MAY_HAVE_LONGROPE) == 0)
         return refuse_key_value(p, HK_KEY_SCALING_ATTN_FACTOR, r->attn_factor, err);
     if (p->window > 0 && !p->family->slides)
         return refuse_key_value(p, HK_KEY_SLIDING_WINDOW, p->window, err);
@@ -142,6 +142,8 @@ static enum hk_status read_export_params(const struct hk_file *f, const struct h
         st = refuse_params(&p, err);
     if (st == HK_OK)
         st = read_rope_factors(f, p.rope_dims, &p.rope, err);
+    if (st == HK_OK)
+        st = hk_hf_refuse_longrope(f, stored->json, err);
     if (st == HK_OK)
         *out = p;
     return st;
@@ -263,8 +265,10 @@ static enum hk_type choose_dtype(const struct hk_file *f, enum hk_type dense)
 
 static enum hk_status export_tensors(struct exporting *x, bool tied)
 {
-    /* read_export_params() has turned it into parameters */
+    /* read_export_params() has turned it into parameters, or found them in config.json */
     drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_ROPE_FACTORS));
+    drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_ROPE_SHORT));
+    drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_ROPE_LONG));
     if (tied)
         drop_view_tensor(x->v, hk_tensor_role_name(HK_ROLE_OUTPUT));
     enum hk_status st = check_exported_tensors(x);

@@ -221,7 +221,7 @@ static bool tempers_differ(const struct hk_model_params *a, const struct hk_mode
 static bool ropes_differ(const struct hk_rope *a, const struct hk_rope *b)
 {
     bool differs = a->kind != b->kind || differ_as_f32(a->base, b->base) ||
-                   (a->kind == HK_ROPE_YARN && differ_as_f32(a->attn_factor, b->attn_factor));
+                   differ_as_f32(a->attn_factor, b->attn_factor);
     for (size_t i = 0; i < PARAMETERS; i++)
         if (has_rope_parameter(a, &parameters[i]))
             differs = differs || differ_as_f32(rope_parameter_value(a, &parameters[i]),
@@ -248,8 +248,13 @@ static json_t *other_rope_fields(const json_t *o)
 static void put_rope_scaling_fields(struct putting *p, json_t *o)
 {
     const struct hk_rope *r = &p->model.rope;
+    const bool lists = json_object_get(o, "long_factor") != NULL;
     set_field_in(p, o, "rope_type",
-                 json_string(r->kind != HK_ROPE_NONE ? hk_rope_name(r->kind) : "default"));
+                 json_string(r->kind != HK_ROPE_NONE ? hk_rope_name(r->kind)
+                             : lists                 ? "longrope"
+                                                     : "default"));
+    if (lists)
+        set_field_in(p, o, "attention_factor", shortest_real(r->attn_factor));
     for (size_t i = 0; i < PARAMETERS; i++) {
         const double v = rope_parameter_value(r, &parameters[i]);
         const bool whole = parameters[i].whole && v < 0x1p53 && v == (double)(int64_t)v;

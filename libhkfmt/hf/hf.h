@@ -96,6 +96,16 @@ enum hk_status hk_hf_make_norms(struct hk_file *f, const struct hk_family *famil
 enum hk_status hk_hf_lower_norms(struct hk_view *v, const struct hk_family *family,
                                  enum hk_type type, struct hk_error *err);
 
+/* Refuse the lists of factors in the rope object O that are not numbers for PAIRS pairs
+ * (hf/longrope.c). */
+void hk_hf_check_longrope(struct hk_hf_in *in, const json_t *o, uint32_t pairs);
+/* Those of config.json JSON, if it has some, as tensors of F. */
+enum hk_status hk_hf_make_longrope(struct hk_file *f, const json_t *json, struct hk_error *err);
+/* HK_E_UNSUPPORTED, HK_E_MISSING: F's tensors of factors are not those of STORED, a config.json or
+ * NULL. */
+enum hk_status hk_hf_refuse_longrope(const struct hk_file *f, const json_t *stored,
+                                     struct hk_error *err);
+
 /* What config.json calls it. */
 const char *hk_hf_activation_name(enum hk_activation activation);
 

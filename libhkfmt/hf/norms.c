@@ -53,14 +53,9 @@ enum hk_status hk_hf_make_norms(struct hk_file *f, const struct hk_family *famil
     enum hk_status st = HK_OK;
     if (!family->norms_less_one || size == 0)
         return HK_OK;
-    struct hk_part *parts = reallocarray(f->parts, f->part_count + 1, sizeof *parts);
-    if (parts == NULL)
-        return hk_fail_nomem(err);
-    f->parts = parts;
-    uint8_t *made = hk_arena_alloc(&f->arena, (size_t)size);
+    uint8_t *made = hk_file_make_part(f, (size_t)size);
     if (made == NULL)
         return hk_fail_nomem(err);
-    parts[f->part_count] = (struct hk_part){.map = made, .size = size, .fd = -1, .borrowed = true};
     for (size_t i = 0; i < f->tensor_count && st == HK_OK; i++) {
         struct hk_tensor *t = &f->tensors[i];
         if (!is_norm_weight(t))
@@ -68,7 +63,7 @@ enum hk_status hk_hf_make_norms(struct hk_file *f, const struct hk_family *famil
         st = raise_norm(f, t, made, err);
         t->type = HK_TYPE_F32;
         t->part = (uint32_t)f->part_count;
-        t->data_offset = (uint64_t)(made - parts[f->part_count].map);
+        t->data_offset = (uint64_t)(made - f->parts[f->part_count].map);
         t->data_size = 4 * t->shape[0];
         if (f->how != NULL)
             f->how[i] = (struct hk_how){.made = made};

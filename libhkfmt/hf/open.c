@@ -200,6 +200,8 @@ static enum hk_status read_weight_tensors(const struct opening *o)
     if (st == HK_OK)
         st = hk_hf_make_norms(o->f, o->c.family, o->err);
     if (st == HK_OK)
+        st = hk_hf_make_longrope(o->f, o->json, o->err);
+    if (st == HK_OK)
         st = rebuild_indexes(o->f, o->err);
     return st == HK_OK ? check_tied_output(o) : st;
 }

@@ -83,6 +83,19 @@ void hk_unmap(struct hk_part *part)
 
 /* ---- files ---- */
 
+uint8_t *hk_file_make_part(struct hk_file *f, size_t size)
+{
+    struct hk_part *parts = reallocarray(f->parts, f->part_count + 1, sizeof *parts);
+    if (parts == NULL)
+        return NULL;
+    f->parts = parts;
+    uint8_t *made = hk_arena_alloc(&f->arena, size);
+    if (made != NULL)
+        parts[f->part_count] =
+            (struct hk_part){.map = made, .size = size, .fd = -1, .borrowed = true};
+    return made;
+}
+
 struct hk_file *hk_file_of(struct hk_part *part)
 {
     struct hk_file *f = calloc(1, sizeof *f);

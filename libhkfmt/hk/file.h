@@ -65,6 +65,9 @@ enum hk_status hk_refuse_cut(const struct hk_file *f, struct hk_error *err);
 
 /* A file of one part, which it takes over (released on failure). NULL: out of memory. */
 struct hk_file *hk_file_of(struct hk_part *part);
+/* SIZE bytes of the arena as a part behind F's files, of which there can be one. NULL: out of
+ * memory. */
+uint8_t *hk_file_make_part(struct hk_file *f, size_t size);
 /* Build kv_index and tensor_index of F, reporting duplicates. */
 enum hk_status hk_build_indexes(struct hk_file *f, const struct hk_reporter *r,
                                 struct hk_error *err);

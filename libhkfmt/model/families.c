@@ -175,7 +175,7 @@ static const struct hk_family families[] = {
         .model_type = "phi3",
         .class_name = "Phi3ForCausalLM",
         .architecture = "phi3",
-        .tensors = HK_HAS_FUSED_QKV | HK_HAS_FUSED_GATE,
+        .tensors = HK_HAS_FUSED_QKV | HK_HAS_FUSED_GATE | HK_MAY_HAVE_LONGROPE,
         .slides = true,
         .config_epsilon = 1e-5,
     },

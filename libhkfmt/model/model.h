@@ -28,6 +28,7 @@ enum { /* tensors that the layers of a family have, each required there and an e
        HK_HAS_FUSED_GATE = 1 << 23, /* and so are those of gate and up */
        HK_HAS_LAYER_POST_NORMS = 1 << 24, /* HK_HAS_POST_NORMS beside what others have, so named */
        HK_MAY_HAVE_QKV_BIAS = 1 << 25,
+       HK_MAY_HAVE_LONGROPE = 1 << 26,    /* factors for short and for long texts */
        HK_HAS_SHARED_GATE = 1 << 12,      /* how much the shared expert counts */
        HK_HAS_CHOICE_BIAS = 1 << 13,      /* of experts, for choosing them alone */
        HK_MAY_HAVE_QK_NORM = 1 << 15,     /* in some models of the family */

@@ -38,6 +38,7 @@ enum {
     QKV = HK_HAS_FUSED_QKV,
     FUSED = HK_HAS_FUSED_GATE,
     AFTER = HK_HAS_LAYER_POST_NORMS,
+    LONGROPE = HK_MAY_HAVE_LONGROPE,
     NO_PRE = HK_HAS_NO_PRE_NORMS,
     EXP = HK_HAS_EXPERTS,
     OTHER_GATE = HK_HAS_NO_GATE | HK_HAS_FUSED_GATE,
@@ -63,6 +64,8 @@ static const struct hk_tensor_row tensor_rows[] = {
     ONCE(OUTPUT_NORM_BIAS, "output_norm.bias",           "model.norm.bias",                  NORM_BIASES, 0,       ONE,     HIDDEN, false),
     ONCE(OUTPUT,           "output.weight",              "lm_head.weight",                   0,          0,       VOCAB,   HIDDEN, true),
     ONCE(ROPE_FACTORS,     "rope_freqs.weight",          NULL,                               0,          0,       ONE,     PAIRS,  true),
+    ONCE(ROPE_SHORT,       "rope_factors_short.weight",  NULL,                               LONGROPE,   0,       ONE,     PAIRS,  true),
+    ONCE(ROPE_LONG,        "rope_factors_long.weight",   NULL,                               LONGROPE,   0,       ONE,     PAIRS,  true),
     /*    role              GGUF                          transformers                        needs       without  rows     cols    rotates */
     LAYER(ATTN_NORM,       "attn_norm.weight",           "input_layernorm.weight",           0,          NO_PRE,  ONE,     HIDDEN, NO),
     LAYER(ATTN_NORM_BIAS,  "attn_norm.bias",             "input_layernorm.bias",             NORM_BIASES, 0,       ONE,     HIDDEN, NO),

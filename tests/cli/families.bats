@@ -29,6 +29,7 @@ arcee rows
 nemotron same
 glm4 same
 phi3 same
+phi4-mini none
 mixtral rows
 glm4-moe same
 qwen2-moe same
@@ -194,6 +195,34 @@ sys.stdout.buffer.write(b"".join(struct.pack("<I", (i * i // 7 + i) % 251) for i
         hk-perplexity --ids --ctx 1100 -f --batch 7 --threads 3 --logits few m.hk <ids >/dev/null 2>&1
         assert_same one few
     done
+}
+
+@test "which factors of a longrope count follows from --ctx" {
+    need_shared
+    ids phi4-mini
+    hk-convert "$FAMILIES/phi4-mini/hf" m.hk
+    head -c 64 ids >first
+    for ctx in 16 17; do
+        hk-perplexity --ids --ctx $ctx -f --logits $ctx.f32 m.hk <first >/dev/null 2>&1
+    done
+    refute cmp -s 16.f32 17.f32
+    hk-convert --to safetensors m.hk m.safetensors
+    "$PYTHON" - <<'PY'
+import json, struct
+path = "m.safetensors"
+data = open(path, "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8:8 + n])
+at = {name: [8 + n + x for x in head["rope_factors_%s.weight" % name]["data_offsets"]] for name in ("short", "long")}
+short = data[slice(*at["short"])]
+assert list(map(lambda v: round(v, 2), struct.unpack("<6f", short))) == [1, 1.02, 1.05, 1.1, 1.2, 1.3]
+open(path, "wb").write(data[:at["long"][0]] + short + data[at["long"][1]:])
+PY
+    hk-convert m.safetensors edited.hk
+    hk-perplexity --ids --ctx 17 -f --logits edited.f32 edited.hk <first >/dev/null 2>&1
+    assert_same 16.f32 edited.f32
+    t hk-convert --to hf edited.hk x
+    assert_fails 1 'tensor rope_factors_long.weight holds other factors than the config.json that is stored'
 }
 
 @test "a GGUF may list which layers have a window" {
