@@ -95,7 +95,8 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
                            const struct hkk_acts *a, float *y, size_t stride, char *scratch,
                            const struct shape *shape, pack_fn *pack)
 {
-    if (a->n < crossovers[type].amx) {
+    const size_t row_bytes = hkk_row_bytes(type, w->cols);
+    if (a->n < crossovers[type].amx || row_bytes > MOST_APART) {
         hkk_avx512.matmul[type](w, row0, rows, a, y, stride, scratch);
         return;
     }
@@ -106,7 +107,7 @@ static inline void product(unsigned type, const struct hkk_matrix *w, size_t row
         p.out.n = n;
         p.out.stride = stride;
         FN(tiles)
-        (&p, w, row0, rows, hkk_row_bytes(type, w->cols), y + t * stride, scratch, shape, pack);
+        (&p, w, row0, rows, row_bytes, y + t * stride, scratch, shape, pack);
     }
 }
 

@@ -99,7 +99,7 @@ ALWAYS void tile_begin(struct tile *tile, const struct hkk_acts *a, struct form 
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type), elems = HKK_##SYMBOL == HKK_NVFP4 ? 64 : 32; \
         const struct product p = {w, a, y, stride, w->cols / elems * size};                        \
-        const bool tiles = a->n >= TILES_FROM(SYMBOL);                                             \
+        const bool tiles = a->n >= TILES_FROM(SYMBOL) && p.row_bytes <= MOST_APART;                \
         if (!tiles && FEW_ROWS(type, w, row0, rows, a, y, stride))                                 \
             return;                                                                                \
         const size_t each = tiles ? TILE_ROWS : 8;                                                 \
@@ -172,7 +172,7 @@ ALWAYS void super_tile(const struct product *p, size_t row, size_t count, struct
         const struct form f = {__VA_ARGS__};                                                       \
         const size_t size = sizeof(struct hk_##type);                                              \
         const struct product p = {w, a, y, stride, w->cols / 256 * size};                          \
-        const bool tiles = a->n >= TILES_FROM(SYMBOL);                                             \
+        const bool tiles = a->n >= TILES_FROM(SYMBOL) && p.row_bytes <= MOST_APART;                \
         if (!tiles && FEW_ROWS(type, w, row0, rows, a, y, stride))                                 \
             return;                                                                                \
         const size_t each = tiles ? TILE_ROWS : 8;                                                 \

@@ -1,4 +1,4 @@
-/* Products for many tokens: a tile of rows by 256 columns is unpacked to codes with rows in
+/* Products for two tokens and more: a tile of rows by 256 columns is unpacked to codes with rows in
  * lanes, four consecutive columns to a lane, and multiplied with all tokens while it is in cache.
  * Results in the making wait in the output. */
 #ifndef HKK_X86_TILE_H
@@ -7,7 +7,7 @@
 #include "kernels/tmpl/level.h"
 #include "kernels/x86/turn_super.h"
 
-enum { TILE_ROWS = 16 * REGS, TILE_COLS = 256 };
+enum { TILE_ROWS = 16 * REGS };
 
 struct tile {
     struct some_rows copy;

@@ -33,6 +33,8 @@ struct turned {
     lanes scale[8], min[8];
 };
 
+enum { MOST_APART = INT32_MAX / 16 }; /* bytes from row to row: lanes have 32-bit offsets */
+
 /* Fewer rows than there are lanes: as many of a row's bytes as 256 columns of any type have. */
 struct some_rows {
     uint8_t bytes[LANES][320];
@@ -67,7 +69,8 @@ ALWAYS lanes two_words(lanes x, int n, int more, bool upper)
 
 /* ---- blocks of 32 ---- */
 
-/* Sixteen bytes of nibbles at P: sixteen columns of group A, and of group B from K on. */
+/* Sixteen bytes of nibbles at P: the lower ones are sixteen columns of group A, from KA times four
+ * on, the upper ones of group B, from KB times four on. With TABLE they index codes. */
 ALWAYS void turn_nibbles(const uint8_t *p, size_t stride, const void *table,
                          const struct code_place *o, size_t a, size_t ka, size_t b, size_t kb)
 {
