@@ -140,6 +140,14 @@ static const struct hk_family families[] = {
         .epsilon_field = "norm_epsilon",
     },
     {
+        .model_type = "seed_oss",
+        .class_name = "SeedOssForCausalLM",
+        .architecture = "seed_oss",
+        .tensors = HK_HAS_QKV_BIAS | HK_HAS_FFN_NORM_BY_POST,
+        .head_dim = 128,
+        .config_epsilon = 1e-6,
+    },
+    {
         .model_type = "arcee",
         .class_name = "ArceeForCausalLM",
         .architecture = "arcee",

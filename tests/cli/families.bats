@@ -25,6 +25,7 @@ gemma3-256 less query_pre_attn_scalar
 smollm3 rows
 granite rows
 starcoder2 same
+seed-oss same
 arcee rows
 nemotron same
 glm4 same
