@@ -59,6 +59,17 @@ struct hk_cut {
 HK_API HK_MUST enum hk_status hk_open_cut(struct hk_file **out, const char *path,
                                           struct hk_cut *cut, struct hk_error *err);
 
+/* ---- directories that are kept as they are ---- */
+
+/* Open the model directory PATH, whatever its config.json says or if it has none: tensors have
+ * their own names, and the small files beside them, text and vocabularies of up to 64 MiB each, are
+ * values under "hk.raw.NAME", byte for byte. LEFT_OUT, which may be NULL, is called with the name
+ * of each entry that is not kept. hk_save() makes the directory again of whatever this is converted
+ * to. */
+HK_API HK_MUST enum hk_status hk_open_raw(struct hk_file **out, const char *path,
+                                          void (*left_out)(void *arg, const char *what), void *arg,
+                                          struct hk_error *err);
+
 /* ---- models: hyperparameters, ropes, tensors ---- */
 
 /* Name of the I-th architecture that is known; NULL past the last. */

@@ -8,7 +8,7 @@ struct convert_job {
     const char *in, *out;
     const char *base; /* of the adapter that IN is; NULL: IN is a model */
     enum hk_format to;
-    bool to_given, peft, force;
+    bool to_given, peft, force, raw;
     struct hk_convert_options options;
 };
 

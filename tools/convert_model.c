@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libhkfmt/hkmodel.h"
 #include "tools/convert.h"
 
 /* ---- opening ---- */
@@ -46,8 +47,15 @@ static bool can_convert_stream(const struct convert_job *j)
     return alike && j->options.split_size == 0;
 }
 
+static void note_left_out(void *in, const char *name)
+{
+    tool_note(in, "note: left out: %s", name);
+}
+
 enum hk_status convert_open(struct hk_file **out, const struct convert_job *j, struct hk_error *err)
 {
+    if (j->raw)
+        return hk_open_raw(out, j->in, note_left_out, (void *)(uintptr_t)j->in, err);
     int pipe = -1;
     enum hk_status status = can_convert_stream(j) ? tool_input_pipe(&pipe, j->in, err) : HK_OK;
     if (status == HK_OK && is_streamed_pipe(pipe))

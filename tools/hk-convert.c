@@ -10,6 +10,7 @@ enum {
     OPT_KEEP,
     OPT_MAX_OUTPUT,
     OPT_NO_HISTORY,
+    OPT_RAW,
     OPT_ROOM,
     OPT_SPLIT,
     OPT_TO,
@@ -24,6 +25,7 @@ static const struct tool_option options[] = {
     [OPT_KEEP] = {"keep-history", 0, NULL, "keep the history even if tensors change their type"},
     [OPT_MAX_OUTPUT] = TOOL_OPTION_MAX_OUTPUT,
     [OPT_NO_HISTORY] = {"no-history", 0, NULL, "drop the version history"},
+    [OPT_RAW] = {"raw", 0, NULL, "keep the directory IN as it is: tensors' names and files"},
     [OPT_ROOM] = {"room", 0, "SIZE", "leave SIZE bytes of room for metadata"},
     [OPT_SPLIT] = {"split-size", 0, "SIZE", "write shards of up to SIZE bytes"},
     [OPT_TO] = {"to", 0, "FORMAT",
@@ -77,6 +79,9 @@ static void set_convert_option(struct convert_job *j, int option, const char *va
     case OPT_NO_HISTORY:
         set_history_choice(j, HK_HISTORY_DROP);
         break;
+    case OPT_RAW:
+        j->raw = true;
+        break;
     case OPT_ROOM:
         j->options.room = parse_room(value);
         break;
@@ -108,8 +113,20 @@ static void check_adapter_options(const struct convert_job *j)
         tool_usage("--%s is for models, not for adapters", other);
 }
 
+static void check_raw_use(const struct convert_job *j)
+{
+    if (j->base != NULL)
+        tool_usage("--raw is for models, not for adapters");
+    if (j->to != HK_FORMAT_HK)
+        tool_usage("--raw is for hk: a directory made of that is as it was");
+    if (j->options.decode)
+        tool_usage("--raw keeps types, so --type is of no use");
+}
+
 static void check_convert_use(const struct convert_job *j)
 {
+    if (j->raw)
+        check_raw_use(j);
     if (j->base != NULL)
         check_adapter_options(j);
     else if (j->peft)

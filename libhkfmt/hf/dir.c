@@ -189,7 +189,7 @@ static bool is_weights_shard(const char *name)
 }
 
 /* Weights that are not read from a model directory, though something else may read them. */
-static bool is_other_weights(const char *name)
+bool hk_hf_is_other_weights(const char *name)
 {
     static const char *const kinds[] = {".safetensors", ".bin", ".pth",     ".pt",  ".gguf",
                                         ".hk",          ".h5",  ".msgpack", ".npz", ".onnx"};
@@ -197,6 +197,11 @@ static bool is_other_weights(const char *name)
         if (name_ends_in(name, kinds[i]))
             return true;
     return false;
+}
+
+bool hk_hf_is_own_weights(const char *name)
+{
+    return strcmp(name, index_name) == 0 || strcmp(name, whole_name) == 0 || is_weights_shard(name);
 }
 
 struct listing {
@@ -222,7 +227,7 @@ static bool take_weights_entry(struct listing *l, const char *name)
         return l->w->whole = true, keep_weights_name(l, name);
     else if (is_weights_shard(name))
         return keep_weights_name(l, name);
-    else if (is_other_weights(name) && (l->other[0] == '\0' || strcmp(name, l->other) < 0))
+    else if (hk_hf_is_other_weights(name) && (l->other[0] == '\0' || strcmp(name, l->other) < 0))
         snprintf(l->other, sizeof l->other, "%s", name);
     return true;
 }

@@ -42,6 +42,14 @@ void hk_hf_list_free(struct hk_hf_weights *w);
 /* Name of the file or index that the weights in DIR are opened by, allocated. */
 enum hk_status hk_hf_weights_name(char **out, const char *dir, struct hk_error *err);
 
+/* The weights in DIR as an open file of their own. */
+enum hk_status hk_hf_open_weights(struct hk_file **out, const char *dir, struct hk_error *err);
+/* Whether a file called NAME is of those weights; or of others, of whatever format. */
+bool hk_hf_is_own_weights(const char *name);
+bool hk_hf_is_other_weights(const char *name);
+/* The indexes of F after a change of names or keys. */
+enum hk_status hk_hf_rebuild_indexes(struct hk_file *f, struct hk_error *err);
+
 /* ---- fields of a JSON object (hf/field.c): null is absent; the first refusal is kept, after which
  * nothing is read ---- */
 

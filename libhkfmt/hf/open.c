@@ -60,15 +60,15 @@ static enum hk_status read_configs(struct opening *o)
 /* ---- weights ---- */
 
 /* Every file named like a part of the weights is one. Both lists are in order of names. */
-static enum hk_status check_weight_names(const struct opening *o, const struct hk_hf_weights *w)
+static enum hk_status check_weight_names(const struct hk_file *f, const struct hk_hf_weights *w,
+                                         struct hk_error *err)
 {
-    const struct hk_file *f = o->f;
     size_t part = 0;
     for (size_t i = 0; w->index && i < w->count; i++) {
         while (part < f->part_count && strcmp(f->parts[part].name, w->names[i]) < 0)
             part++;
         if (part == f->part_count || strcmp(f->parts[part].name, w->names[i]) != 0)
-            return hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET,
+            return hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET,
                            "ambiguous weights: '%s' is there, but model.safetensors.index.json "
                            "does not name it",
                            w->names[i]);
@@ -76,34 +76,38 @@ static enum hk_status check_weight_names(const struct opening *o, const struct h
     return HK_OK;
 }
 
-static enum hk_status open_weight_files(struct opening *o)
+enum hk_status hk_hf_open_weights(struct hk_file **out, const char *dir, struct hk_error *err)
 {
     struct hk_hf_weights w;
-    enum hk_status st = hk_hf_list(o->dir, &w, o->err);
+    struct hk_file *f = NULL;
+    enum hk_status st = hk_hf_list(dir, &w, err);
     if (st != HK_OK)
         return st;
     const char *name = w.index ? "model.safetensors.index.json" : "model.safetensors";
-    char *path = hk_hf_path(o->dir, name);
+    char *path = hk_hf_path(dir, name);
     if (path == NULL)
-        st = hk_fail_nomem(o->err);
+        st = hk_fail_nomem(err);
     else
-        st = hk_hf_about(name, hk_open_files(&o->f, path, o->err), o->err);
+        st = hk_hf_about(name, hk_open_files(&f, path, err), err);
     free(path);
-    if (st == HK_OK && o->f->format != HK_FORMAT_SAFETENSORS)
-        st = hk_fail(o->err, HK_E_FORMAT, HK_NO_OFFSET, "%s: no safetensors but %s", name,
-                     hk_format_name(o->f->format));
+    if (st == HK_OK && f->format != HK_FORMAT_SAFETENSORS)
+        st = hk_fail(err, HK_E_FORMAT, HK_NO_OFFSET, "%s: no safetensors but %s", name,
+                     hk_format_name(f->format));
     if (st == HK_OK)
-        st = check_weight_names(o, &w);
-    if (st == HK_OK && o->f->parts[0].name == NULL && (o->f->parts[0].name = strdup(name)) == NULL)
-        st = hk_fail_nomem(o->err);
+        st = check_weight_names(f, &w, err);
+    if (st == HK_OK && f->parts[0].name == NULL && (f->parts[0].name = strdup(name)) == NULL)
+        st = hk_fail_nomem(err);
     hk_hf_list_free(&w);
+    if (st == HK_OK)
+        *out = f;
+    else
+        hk_close(&f);
     return st;
 }
 
 /* ---- tensors ---- */
 
-/* The indexes of F after a change of names. */
-static enum hk_status rebuild_indexes(struct hk_file *f, struct hk_error *err)
+enum hk_status hk_hf_rebuild_indexes(struct hk_file *f, struct hk_error *err)
 {
     struct hk_capture capture = {.err = err};
     const struct hk_reporter reporter = {hk_capture_fault, &capture};
@@ -135,7 +139,7 @@ static enum hk_status check_tied_output(const struct opening *o)
     memmove(&f->tensors[at], &f->tensors[at + 1], behind * sizeof *f->tensors);
     if (f->how != NULL)
         memmove(&f->how[at], &f->how[at + 1], behind * sizeof *f->how);
-    return rebuild_indexes(f, o->err);
+    return hk_hf_rebuild_indexes(f, o->err);
 }
 
 /* ---- shapes ---- */
@@ -194,7 +198,7 @@ static enum hk_status read_weight_tensors(const struct opening *o)
 {
     enum hk_status st = hk_hf_gather(o->f, &o->c, o->err);
     if (st == HK_OK)
-        st = rebuild_indexes(o->f, o->err);
+        st = hk_hf_rebuild_indexes(o->f, o->err);
     if (st == HK_OK)
         st = check_config_tensors(o);
     if (st == HK_OK)
@@ -202,7 +206,7 @@ static enum hk_status read_weight_tensors(const struct opening *o)
     if (st == HK_OK)
         st = hk_hf_make_longrope(o->f, o->json, o->err);
     if (st == HK_OK)
-        st = rebuild_indexes(o->f, o->err);
+        st = hk_hf_rebuild_indexes(o->f, o->err);
     return st == HK_OK ? check_tied_output(o) : st;
 }
 
@@ -297,7 +301,7 @@ static enum hk_status read_hf_directory(struct opening *o)
 {
     enum hk_status st = read_configs(o);
     if (st == HK_OK)
-        st = open_weight_files(o);
+        st = hk_hf_open_weights(&o->f, o->dir, o->err);
     if (st == HK_OK)
         st = hk_hf_import_tokenizer(o->dir, &o->c, &o->kvs, o->err);
     if (st == HK_OK)
@@ -310,7 +314,7 @@ static enum hk_status read_hf_directory(struct opening *o)
         return st;
     hk_arena_adopt(&o->f->arena, &o->arena);
     o->f->format = HK_FORMAT_HF;
-    return rebuild_indexes(o->f, o->err);
+    return hk_hf_rebuild_indexes(o->f, o->err);
 }
 
 enum hk_status hk_open_hf(struct hk_file **out, const char *path, struct hk_error *err)
@@ -324,6 +328,10 @@ enum hk_status hk_open_hf(struct hk_file **out, const char *path, struct hk_erro
     json_decref(o.generation);
     free(o.text);
     free(o.generation_text);
+    if (st == HK_E_UNSUPPORTED && err != NULL) {
+        struct hk_error was = *err;
+        hk_fail(err, st, was.offset, "%s (hk-convert --raw keeps it as it is)", was.text);
+    }
     if (st == HK_OK)
         *out = o.f;
     else

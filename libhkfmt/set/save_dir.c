@@ -8,7 +8,8 @@
 
 #include "libhkfmt/base/magic.h"
 #include "libhkfmt/convert/convert.h"
-#include "libhkfmt/hf/hf.h"
+#include "libhkfmt/hf/raw.h"
+#include "libhkfmt/safetensors/st.h"
 #include "libhkfmt/set/save.h"
 
 /* ---- the directory that is there ---- */
@@ -138,6 +139,16 @@ static enum hk_status read_model_again(const char *path, const struct hk_file *b
     return st;
 }
 
+static enum hk_status read_raw_again(const char *path, const struct hk_file *base,
+                                     struct hk_error *err)
+{
+    struct hk_file *f = NULL;
+    (void)base;
+    enum hk_status st = hk_open_raw(&f, path, NULL, NULL, err);
+    hk_close(&f);
+    return st;
+}
+
 /* What could not be read again is not put in place: it would be lost, and so would what it
  * replaces. */
 static enum hk_status check_readable(const struct hk_dir_kind *kind, const struct hk_stage *stage,
@@ -193,7 +204,11 @@ static enum hk_status write_model_directory(struct hk_file *f, const struct hk_c
     enum hk_status st = hk_view_new(&v, f, err);
     if (st != HK_OK)
         return st;
-    st = hk_hf_export(v, opt, &side, err);
+    st = hk_is_raw(f) ? hk_raw_export(v, &side, err) : HK_OK;
+    if (st == HK_OK && hk_is_raw(f))
+        st = hk_decode_for_safetensors(v, opt, err);
+    else if (st == HK_OK)
+        st = hk_hf_export(v, opt, &side, err);
     if (st == HK_OK)
         st = hk_view_ready(v, err);
     if (st == HK_OK)
@@ -211,12 +226,12 @@ enum hk_status hk_save_dir(struct hk_file *f, const char *path,
         "config.json",           "generation_config.json",  "tokenizer.json",
         "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
         "chat_template.json",    "model.safetensors",       "model.safetensors.index.json"};
-    static const struct hk_dir_kind kind = {
+    const struct hk_dir_kind kind = {
         .what = "model",
         .names = names,
         .name_count = sizeof names / sizeof *names,
         .stem = "model",
-        .read_again = read_model_again,
+        .read_again = hk_is_raw(f) ? read_raw_again : read_model_again,
     };
     struct place p = {.kind = &kind};
     enum hk_status st = find_place(&p, path, opt->replace, input, err);
